@@ -1,0 +1,147 @@
+//! What can go wrong in this room, with the thing named and, where the user can act, a way out.
+//!
+//! Owns the one error enum of the crate. Does not decide how an error is printed.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Every failure of `patchrl-model`.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// A file could not be read or written. The message of `fs_err` names the path.
+    #[error("{action}")]
+    Io {
+        /// What was being done, with the path.
+        action: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The disk filled up while a checkpoint or a download was written.
+    #[error("the disk is full: cannot write `{}`", path.display())]
+    DiskFull {
+        /// The file that could not be written whole. It was removed.
+        path: PathBuf,
+        /// The system's own words.
+        source: io::Error,
+    },
+    /// A file is there, and what it says is wrong or truncated.
+    #[error("`{}` is damaged: {why}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What does not hold.
+        why: String,
+    },
+    /// A model of a family that this engine does not compute.
+    #[error("`{}` is a model of a kind that is not supported: {what}", path.display())]
+    Unsupported {
+        /// The file that says so.
+        path: PathBuf,
+        /// The architecture, activation, scaling or tokenizer in question.
+        what: String,
+    },
+    /// A folder that should hold a model lacks one of its files.
+    #[error("`{}` holds no `{file}`", folder.display())]
+    MissingFile {
+        /// The folder.
+        folder: PathBuf,
+        /// The file, or the alternatives, that were looked for.
+        file: String,
+    },
+    /// Weights that the configuration asks for are not in the file.
+    #[error("`{}` has no tensor `{tensor}`", path.display())]
+    MissingTensor {
+        /// The file or folder with the weights.
+        path: PathBuf,
+        /// Hugging Face's name of the tensor.
+        tensor: String,
+    },
+    /// A tensor's shape is not the one that the configuration implies.
+    #[error("tensor `{tensor}` in `{}` is {got:?}, the configuration needs {want:?}", path.display())]
+    WrongShape {
+        /// The file or folder with the weights.
+        path: PathBuf,
+        /// Hugging Face's name of the tensor.
+        tensor: String,
+        /// Shape from the configuration.
+        want: Vec<usize>,
+        /// Shape in the file.
+        got: Vec<usize>,
+    },
+    /// No source had the model.
+    #[error("no model `{name}`; tried: {}", tried.join("; "))]
+    NotFound {
+        /// The name as the user typed it.
+        name: String,
+        /// One entry for each place, with why it had nothing.
+        tried: Vec<String>,
+    },
+    /// A downloaded file is not the file that was announced.
+    #[error("`{file}` was fetched, but its {what} is {got}, not {want}; it was removed")]
+    WrongDigest {
+        /// File name.
+        file: String,
+        /// `SHA-256` or `size`.
+        what: &'static str,
+        /// As announced or pinned.
+        want: String,
+        /// As received.
+        got: String,
+    },
+    /// The tokenizer library refused something.
+    #[error("tokenizer: {0}")]
+    Tokenizer(String),
+    /// The model's own chat template could not be compiled or rendered.
+    #[error("chat template: {0}")]
+    Template(String),
+}
+
+impl ModelError {
+    /// What the user can do now, printed as `hint: ...` under the error.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::DiskFull { .. } => {
+                Some("free some space and run the same command again; nothing was lost".to_owned())
+            }
+            Self::Damaged { path, .. } => {
+                Some(format!("remove `{}` and fetch or copy it again", path.display()))
+            }
+            Self::Unsupported { .. } => Some(
+                "models of the Llama family with full-precision or Q4/Q5/Q8/K-quant GGUF weights \
+                 work, such as `smollm2-135m`"
+                    .to_owned(),
+            ),
+            Self::MissingFile { .. } => Some(
+                "a model folder holds `config.json`, `model.safetensors` and `tokenizer.json`, \
+                 as transformers saves them; a `.gguf` file is given by its own path"
+                    .to_owned(),
+            ),
+            Self::NotFound { .. } => Some(
+                "give the path of a model folder or of a `.gguf` file, the name `smollm2-135m`, \
+                 or `owner/name` as on the Hugging Face hub"
+                    .to_owned(),
+            ),
+            Self::WrongDigest { .. } => {
+                Some("run the command again; if it happens twice, the source is not to be trusted".to_owned())
+            }
+            _ => None,
+        }
+    }
+
+    /// An input or output error of `fs_err`, whose message already names the path.
+    pub(crate) fn io(action: impl Into<String>, source: io::Error) -> Self {
+        Self::Io { action: action.into(), source }
+    }
+
+    /// A write error: a full disk is told apart, since the user can act on it.
+    pub(crate) fn write(path: impl Into<PathBuf>, source: io::Error) -> Self {
+        let path = path.into();
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Self::DiskFull { path, source }
+            }
+            _ => Self::Io { action: format!("cannot write `{}`", path.display()), source },
+        }
+    }
+}
