@@ -1,1 +1,16 @@
-//! task
+//! What is to be solved: task records, task sets and mechanical bugs.
+//!
+//! Owns the record of a task, the files it is read from, the descriptions of environments that
+//! its tests run in, splits, filters, bug injection and the toy set that ships with patchrl.
+//! Runs nothing: whatever has to be executed goes through a closure of the caller's.
+
+pub mod environment;
+pub mod filter;
+pub mod record;
+pub mod split;
+pub mod store;
+
+pub use environment::{Environment, Runner};
+pub use record::{FieldFault, Task, TaskId};
+pub use split::Split;
+pub use store::{TaskError, load, save};
