@@ -1,1 +1,14 @@
-//! sandbox
+//! Run a command somewhere and get the truth back.
+//!
+//! Untrusted commands go through [`Local`], trusted ones (git, pip) through
+//! [`host`]. A binary that uses [`Local`] calls [`init_main`] first in `main`.
+
+mod error;
+pub mod git;
+pub mod host;
+mod job;
+pub mod python;
+mod scratch;
+
+pub use error::SandboxError;
+pub use job::{Bytes, Ending, FileWrite, Job, Limits, Output, Tier, TierChoice};
