@@ -93,9 +93,11 @@ impl TensorBoard {
     }
 }
 
-/// Values sorted into buckets of equal width between the smallest and the largest.
+/// Values sorted into buckets of equal width.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Histogram {
+    /// Lower end of the first bucket.
+    pub low: f64,
     /// Smallest value.
     pub min: f64,
     /// Largest value.
@@ -115,31 +117,37 @@ pub struct Histogram {
 impl Histogram {
     /// Sort `values` into `buckets` buckets. Values that are not finite are left out.
     pub fn of(values: &[f32], buckets: usize) -> Self {
+        let finite = || values.iter().copied().filter(|value| value.is_finite());
+        let low = finite().fold(f32::INFINITY, f32::min);
+        let high = finite().fold(f32::NEG_INFINITY, f32::max);
+        Self::within(values, low, high, buckets)
+    }
+
+    /// [`Histogram::of`] with the buckets between `low` and `high`; values beyond
+    /// them count in the outermost.
+    pub fn within(values: &[f32], low: f32, high: f32, buckets: usize) -> Self {
         let values: Vec<f64> =
             values.iter().copied().filter(|v| v.is_finite()).map(f64::from).collect();
         if values.is_empty() || buckets == 0 {
             return Self::default();
         }
-        let min = values.iter().copied().fold(f64::INFINITY, f64::min);
-        let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        // One value only: a narrow bucket around it, as TensorBoard cannot draw a width of zero.
-        let width = if max > min { (max - min) / buckets as f64 } else { 0.01 };
-        let buckets = if max > min { buckets } else { 1 };
+        let (low, high) = (f64::from(low), f64::from(high));
+        // One value only: a narrow bucket above it, as a width of zero cannot be drawn.
+        let (width, buckets) =
+            if high > low { ((high - low) / buckets as f64, buckets) } else { (0.01, 1) };
         let mut counts = vec![0; buckets];
         for value in &values {
-            let at = ((value - min) / width).ceil() as usize;
+            let at = ((value - low) / width).ceil() as usize;
             counts[at.saturating_sub(1).min(buckets - 1)] += 1;
         }
-        let limits = (1..=buckets)
-            .map(|n| if n == buckets && max > min { max } else { min + width * n as f64 })
-            .collect();
         Self {
-            min,
-            max,
+            low,
+            min: values.iter().copied().fold(f64::INFINITY, f64::min),
+            max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
             count: values.len(),
             sum: values.iter().sum(),
             sum_squares: values.iter().map(|v| v * v).sum(),
-            limits,
+            limits: (1..=buckets).map(|n| low + width * n as f64).collect(),
             counts,
         }
     }
@@ -165,7 +173,7 @@ impl Histogram {
             values.flat_map(f64::to_le_bytes).collect()
         };
         // A first empty bucket gives the reader the left edge of the second.
-        let limits = packed(&mut std::iter::once(self.min).chain(self.limits.iter().copied()));
+        let limits = packed(&mut std::iter::once(self.low).chain(self.limits.iter().copied()));
         let counts =
             packed(&mut std::iter::once(0.0).chain(self.counts.iter().map(|count| *count as f64)));
         out.extend(message(6, &limits));

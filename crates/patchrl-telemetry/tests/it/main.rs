@@ -2,5 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at what it does not expect")]
 
+mod report;
 mod resume;
 mod run;
