@@ -95,6 +95,45 @@ pub enum ModelError {
     /// The model's own chat template could not be compiled or rendered.
     #[error("chat template: {0}")]
     Template(String),
+    /// A prompt without tokens: nothing predicts the first answer token.
+    #[error("the prompt has no tokens")]
+    EmptyPrompt,
+    /// A token id outside the vocabulary.
+    #[error("token {token} is outside the vocabulary of {vocab}")]
+    TokenOutOfRange {
+        /// The id.
+        token: u32,
+        /// Rows of the embedding.
+        vocab: usize,
+    },
+    /// A sequence longer than the model's positions.
+    #[error("a sequence of {tokens} tokens exceeds the model's {limit} positions")]
+    TooLong {
+        /// Prompt and answer together.
+        tokens: usize,
+        /// `max_position_embeddings`.
+        limit: usize,
+    },
+    /// A sampling or scoring parameter outside its range.
+    #[error("`{name}` is {value}, but must be {want}")]
+    BadSampling {
+        /// Name of the parameter.
+        name: &'static str,
+        /// What was given.
+        value: f64,
+        /// The range in words.
+        want: &'static str,
+    },
+    /// An argument that does not have the shape of the model or of the answers.
+    #[error("{what}: expected {want}, got {got}")]
+    Shape {
+        /// Which argument.
+        what: &'static str,
+        /// Entries expected.
+        want: usize,
+        /// Entries given.
+        got: usize,
+    },
 }
 
 impl ModelError {

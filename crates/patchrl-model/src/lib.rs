@@ -1,1 +1,26 @@
-//! model
+//! The policy network: configuration, weights, forward and explicit backward, sampling.
+
+mod attention;
+mod chat;
+mod config;
+mod error;
+mod generate;
+mod head;
+mod kernels;
+mod network;
+mod packing;
+mod params;
+mod policy;
+mod source;
+mod tokenizer;
+mod weights;
+
+pub use chat::{ChatTemplate, Day, Message};
+pub use config::Config;
+pub use error::ModelError;
+pub use generate::{Finish, Request, Sample, Sampling, generate};
+pub use network::{Forward, Group, Model};
+pub use params::Params;
+pub use policy::Policy;
+pub use source::{FetchWheel, HUB, Progress, Sources, resolve};
+pub use tokenizer::Tokenizer;
