@@ -1,5 +1,13 @@
 //! Sampling with a key and value cache: one prefill per request, one batch for all samples.
+//!
+//! Owns the loop from prompt to finished answers. Finished samples leave the
+//! batch. Every row of a step is computed with the same order of additions
+//! whatever the other rows are, so a sample depends on its prompt and seed only.
 
+use rayon::prelude::*;
+
+use crate::decode::{Cache, Decoder, Live};
+use crate::draw::{draw, uniform};
 use crate::{Model, ModelError};
 
 /// How tokens are drawn.
@@ -55,9 +63,29 @@ pub fn generate(
     sampling: &Sampling,
     on_token: &mut dyn FnMut(usize),
 ) -> Result<Vec<Vec<Sample>>, ModelError> {
-    let _ = (sampling, on_token);
-    for request in requests {
-        model.prefill(request.prompt)?;
+    sampling.check()?;
+    let mut state = State::new(requests);
+    let mut decoder = Decoder::new(model, longest(model, requests, sampling));
+    for (at, request) in requests.iter().enumerate() {
+        if request.prompt.len() >= model.config.max_positions {
+            let tokens = request.prompt.len() + 1;
+            return Err(ModelError::TooLong { tokens, limit: model.config.max_positions });
+        }
+        let room = model.config.max_positions - request.prompt.len();
+        state.limits.push(room.min(sampling.max_new_tokens));
+        let logits = decoder.prefill(request.prompt, request.seeds.is_empty())?;
+        let rows = request.seeds.iter().flat_map(|_| logits.iter().copied()).collect();
+        let fresh = request.seeds.iter().enumerate().map(|(sample, &seed)| Answer { request: at, sample, seed });
+        state.advance(fresh.map(|answer| (answer, Cache::new(&model.config))).collect(), rows, sampling)?;
+        on_token(request.seeds.len());
     }
-    Ok(Vec::new())
+    while !state.live.is_empty() {
+        let live = std::mem::take(&mut state.live);
+        let (answers, mut rows): (Vec<Answer>, Vec<Live>) = live.into_iter().unzip();
+        let logits = decoder.step(&mut rows);
+        let count = rows.len();
+        state.advance(answers.into_iter().zip(rows.into_iter().map(|row| row.cache)).collect(), logits, sampling)?;
+        on_token(count);
+    }
+    Ok(state.samples)
 }
