@@ -1,1 +1,25 @@
-//! patch
+//! Model text in, patch out, files out.
+//!
+//! Owns finding an edit in an answer ([`extract()`]), unified and git diffs ([`Patch`]),
+//! SEARCH/REPLACE blocks ([`Block`]), applying either to files with the semantics of
+//! `git apply` ([`Edit::apply`]) and showing what changed ([`unified()`]).
+//! Touches no clock, no file system and no network: files come through [`Tree`].
+//!
+//! Everything here reads text that a stranger wrote. Nothing panics, cost is linear in
+//! the input, and what would cost more ends as a fault.
+
+mod apply;
+mod diff;
+mod edit;
+mod extract;
+mod fault;
+mod tree;
+mod unified;
+mod work;
+
+pub use diff::{Claim, FilePatch, Hunk, Move, Patch, Span};
+pub use edit::{Block, Edit};
+pub use extract::{Extraction, Rule, extract};
+pub use fault::{ApplyFault, DiffFault, ExtractFault};
+pub use tree::{Changes, Entry, Mode, Tree};
+pub use unified::unified;

@@ -1,0 +1,138 @@
+//! Unified and git diffs as data.
+//!
+//! Owns [`Patch`] and its parts; reading is in `parse`, `header` and `name`. A patch keeps
+//! its text and points into it, so that printing gives back every byte of headers and
+//! hunks; prose around them is dropped. Does not apply anything, see `crate::apply`.
+//! Binary patches are recognised, kept and printed, never decoded.
+
+mod header;
+mod name;
+mod parse;
+
+use std::fmt;
+use std::ops::Range;
+
+pub(crate) use name::quote;
+
+use crate::fault::DiffFault;
+
+/// A diff over any number of files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Patch {
+    text: String,
+    files: Vec<FilePatch>,
+}
+
+/// Whether a header says that a file is created (or deleted).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// It is not.
+    No,
+    /// It is.
+    Yes,
+    /// A plain diff cannot say; the tree decides.
+    Open,
+}
+
+/// A file that gets another name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Move {
+    /// The old name goes away.
+    Rename,
+    /// The old name stays.
+    Copy,
+}
+
+/// What a diff does to one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilePatch {
+    /// Name before, without the `a/` prefix; `None` for a new file.
+    pub old: Option<String>,
+    /// Name after, without the `b/` prefix; `None` for a deleted file.
+    pub new: Option<String>,
+    /// Is the file new?
+    pub creates: Claim,
+    /// Is the file deleted?
+    pub deletes: Claim,
+    /// Is it a rename or a copy?
+    pub moved: Option<Move>,
+    /// Mode bits before, where the header says so.
+    pub old_mode: Option<u32>,
+    /// Mode bits after, where the header says so.
+    pub new_mode: Option<u32>,
+    /// Is the change binary?
+    pub binary: bool,
+    /// Changes of the text, in order.
+    pub hunks: Vec<Hunk>,
+    /// Header, and for a binary change its data, in the patch's text.
+    head: Range<usize>,
+    tail: Range<usize>,
+}
+
+/// Lines of one side of a hunk: `start,count` of its header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// First line, from 1; 0 in an empty file.
+    pub start: u64,
+    /// Number of lines.
+    pub count: u64,
+}
+
+/// One run of changed lines with its context.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hunk {
+    /// Where it was in the old file.
+    pub old: Span,
+    /// Where it is in the new file.
+    pub new: Span,
+    /// Lines that are added.
+    pub added: u64,
+    /// Lines that are removed.
+    pub removed: u64,
+    /// Does it end with context? If not, git lets it match only at the end of a file.
+    pub(crate) has_trailing_context: bool,
+    /// The `@@` line and what follows, and what follows alone, in the patch's text.
+    whole: Range<usize>,
+    body: Range<usize>,
+}
+
+impl Patch {
+    /// Read a diff as `git apply` does: prose around it is skipped, counts are strict, the
+    /// last line must end. Plain diffs lose one leading path component, or none if no
+    /// name has one.
+    pub fn parse(text: &str) -> Result<Self, DiffFault> {
+        let files = parse::files(text)?;
+        Ok(Self { text: text.to_owned(), files })
+    }
+
+    /// The files in the order of the diff. One file may come twice.
+    pub fn files(&self) -> &[FilePatch] {
+        &self.files
+    }
+
+    /// The lines of a hunk of this patch, prefixes included.
+    pub(crate) fn body(&self, hunk: &Hunk) -> &str {
+        &self.text[hunk.body.clone()]
+    }
+}
+
+impl FilePatch {
+    /// The name to show: the new one, or the old one of a deleted file.
+    pub fn path(&self) -> &str {
+        self.new.as_deref().or(self.old.as_deref()).unwrap_or_default()
+    }
+}
+
+/// Prints headers and hunks as they were read.
+impl fmt::Display for Patch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for file in &self.files {
+            f.write_str(&self.text[file.head.clone()])?;
+            for hunk in &file.hunks {
+                f.write_str(&self.text[hunk.whole.clone()])?;
+            }
+            f.write_str(&self.text[file.tail.clone()])?;
+        }
+        Ok(())
+    }
+}
