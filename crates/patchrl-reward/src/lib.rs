@@ -1,1 +1,22 @@
-//! reward
+//! From a patch to a number and its reasons.
+//!
+//! Open [`Preparer`] to make a task ready, [`Judge`] to judge answers to it.
+
+mod combine;
+mod error;
+mod guard;
+mod judge;
+mod outcome;
+mod prepare;
+mod suite;
+mod tree;
+mod validate;
+
+pub use combine::{Mode, UnknownMode, Weights};
+pub use error::PrepareError;
+pub use guard::Guard;
+pub use judge::{Answer, Judge, Settings};
+pub use outcome::{Evidence, Judgement, Outcome, Parts};
+pub use prepare::{Preparer, Ready};
+pub use tree::FsTree;
+pub use validate::{Validation, validate};

@@ -1,0 +1,272 @@
+//! A task made ready to judge: base tree on disk, interpreter, tests to put in place.
+//!
+//! Owns the folder of prepared trees and environments. What it writes is whole
+//! or not there, keyed by content, shared by tasks and runs, and never changed
+//! afterwards. Runs only what the task's description says (pip and its install
+//! command), with network; nothing a model wrote.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use patchrl_patch::Changes;
+use patchrl_sandbox::host::{self, Trusted};
+use patchrl_sandbox::python::{self, VenvSpec};
+use patchrl_sandbox::{SandboxError, git};
+use patchrl_task::{Environment, Task};
+use sha2::{Digest, Sha256};
+
+use crate::error::PrepareError;
+use crate::guard::Guard;
+use crate::tree::FsTree;
+
+/// Owner of the repositories that ship with patchrl as streams.
+const TOY_OWNER: &str = "patchrl-toy";
+
+/// Where an install command's packages go, inside its tree: the shared virtual
+/// environment stays as it is.
+const SITE: &str = ".patchrl/site";
+
+/// Makes tasks ready.
+#[derive(Clone, Debug)]
+pub struct Preparer {
+    /// Folder of clones, searched as `git::find_mirror` says. The repositories
+    /// of the toy set need none.
+    pub repos: Option<PathBuf>,
+    /// Folder for trees and virtual environments.
+    pub cache_dir: PathBuf,
+}
+
+/// A task with all it needs on this machine.
+#[derive(Clone, Debug)]
+pub struct Ready {
+    /// The task.
+    pub task: Task,
+    /// Its tree at the base commit, without history. Never written.
+    pub base: PathBuf,
+    /// How its tests are run.
+    pub environment: Environment,
+    /// Files of the test patch as they are when tests run.
+    pub(crate) tests: Changes,
+    pub(crate) guard: Guard,
+    /// Folders that the tests must see: environment and interpreter.
+    pub(crate) read_only: Vec<PathBuf>,
+    /// Program of the interpreter.
+    python: String,
+}
+
+impl Preparer {
+    /// Make a task ready. Cheap when its tree and environment are there already.
+    pub fn prepare(&self, task: &Task) -> Result<Ready, PrepareError> {
+        let fail = |source| PrepareError::Sandbox { task: task.id.to_string(), source };
+        let environment = task.known_environment().ok_or_else(|| PrepareError::NoEnvironment {
+            task: task.id.to_string(),
+            repo: task.repo.clone(),
+            version: task.version.clone().unwrap_or_else(|| "?".to_owned()),
+        })?;
+        let mirror = self.mirror(task)?;
+        let interpreter = python::find_interpreter(environment.python.as_deref()).map_err(fail)?;
+        let (program, read_only) = if environment.requirements.is_empty() {
+            (interpreter.path.clone(), interpreter.prefixes.clone())
+        } else {
+            let spec = VenvSpec::new(interpreter, environment.requirements.clone());
+            let venv = python::build_venv(&spec, &self.folder("venvs")?).map_err(fail)?;
+            (venv.python, venv.read_only)
+        };
+        let program = program.display().to_string();
+        let base = self.tree(task, &environment, &mirror, &program)?;
+        let tree = FsTree::new(&base);
+        let tests = test_files(task, &tree)?;
+        let protected = tests.keys().cloned().chain(task.test_files());
+        let guard = Guard::new(protected, gold_paths(task));
+        Ok(Ready {
+            task: task.clone(),
+            base,
+            environment,
+            tests,
+            guard,
+            read_only,
+            python: program,
+        })
+    }
+
+    /// The clone that holds the task's base commit.
+    fn mirror(&self, task: &Task) -> Result<PathBuf, PrepareError> {
+        let fail = |source| PrepareError::Sandbox { task: task.id.to_string(), source };
+        if let Some(name) = task.repo.strip_prefix(TOY_OWNER).and_then(|r| r.strip_prefix('/')) {
+            let shipped = self.toy_mirror(&format!("{TOY_OWNER}__{name}")).map_err(fail)?;
+            if let Some(mirror) = shipped {
+                return Ok(mirror);
+            }
+        }
+        let repos = self.repos.as_ref().ok_or_else(|| PrepareError::NoRepos {
+            task: task.id.to_string(),
+            repo: task.repo.clone(),
+        })?;
+        git::find_mirror(repos, &task.repo).map_err(fail)
+    }
+
+    /// A shipped repository, written on first use. Keyed by its stream.
+    fn toy_mirror(&self, name: &str) -> Result<Option<PathBuf>, SandboxError> {
+        let Some((_, stream)) = patchrl_task::toy::streams().into_iter().find(|(n, _)| n == name)
+        else {
+            return Ok(None);
+        };
+        let folder = self.cache_dir.join("toy");
+        fs_err::create_dir_all(&folder)?;
+        let dest = folder.join(format!("{name}-{}.git", digest(&[&stream])));
+        git::fast_import(&stream, &dest)?;
+        Ok(Some(dest))
+    }
+
+    /// The tree at the base commit, with what the install command wrote into it.
+    fn tree(
+        &self,
+        task: &Task,
+        environment: &Environment,
+        mirror: &Path,
+        program: &str,
+    ) -> Result<PathBuf, PrepareError> {
+        let fail = |source| PrepareError::Sandbox { task: task.id.to_string(), source };
+        let trees = self.folder("trees")?;
+        let name = git::tree_name(&task.repo, &task.base_commit);
+        let Some(install) = environment.install_argv(program, ".") else {
+            let dest = trees.join(name);
+            git::export(mirror, &task.base_commit, &dest).map_err(fail)?;
+            return Ok(dest);
+        };
+        let words: Vec<&[u8]> = install.iter().map(String::as_bytes).collect();
+        let variables = format!("{:?}", environment.env);
+        let dest =
+            trees.join(format!("{name}-{}", digest(&[&words.concat(), variables.as_bytes()])));
+        if dest.is_dir() {
+            return Ok(dest);
+        }
+        let partial = trees.join(format!(".{name}.{}", std::process::id()));
+        fill(&partial, &dest, |partial| {
+            git::export(mirror, &task.base_commit, partial)?;
+            let here = partial.display().to_string();
+            let argv = environment.install_argv(program, &here).unwrap_or_default();
+            let mut command = Trusted::new(argv)
+                .cwd(partial)
+                .env("PIP_TARGET", partial.join(SITE).display().to_string())
+                .env("PIP_DISABLE_PIP_VERSION_CHECK", "1")
+                .env("PIP_NO_INPUT", "1");
+            for (name, value) in environment.variables(program, &here) {
+                command = command.env(name, value);
+            }
+            host::run_ok(&command).map(drop)
+        })
+        .map_err(fail)?;
+        Ok(dest)
+    }
+
+    fn folder(&self, name: &str) -> Result<PathBuf, PrepareError> {
+        let path = self.cache_dir.join(name);
+        match fs_err::create_dir_all(&path).and_then(|()| fs_err::canonicalize(&path)) {
+            Ok(path) => Ok(path),
+            Err(source) => Err(PrepareError::Cache { path, source }),
+        }
+    }
+}
+
+impl Ready {
+    /// The base tree, for patches and prompts.
+    pub fn tree(&self) -> FsTree {
+        FsTree::new(&self.base)
+    }
+
+    /// The protected paths of this task.
+    pub fn guard(&self) -> &Guard {
+        &self.guard
+    }
+
+    /// The test command for the sandbox, with its path words still in it.
+    pub(crate) fn test_argv(&self) -> Vec<String> {
+        self.environment.test_argv(&self.python, "{workspace}", &self.test_targets())
+    }
+
+    /// Test files that exist when tests run.
+    fn test_targets(&self) -> Vec<String> {
+        let mut files = self.task.test_files();
+        files.retain(|path| !matches!(self.tests.get(path), Some(None)));
+        files
+    }
+
+    /// Variables of the test run, with path words still in them.
+    pub(crate) fn variables(&self) -> BTreeMap<String, String> {
+        let mut variables = self.environment.variables(&self.python, "{workspace}");
+        if self.environment.install.is_some() {
+            let path = variables.entry("PYTHONPATH".to_owned()).or_default();
+            let separator = if path.is_empty() { "" } else { ":" };
+            let _ = write!(path, "{separator}{{workspace}}/{SITE}");
+        }
+        let steady = [("PYTHONDONTWRITEBYTECODE", "1"), ("PYTHONHASHSEED", "0")];
+        for (name, value) in steady {
+            variables.entry(name.to_owned()).or_insert_with(|| value.to_owned());
+        }
+        variables
+    }
+
+    /// Names everything about this task that decides a test run.
+    pub(crate) fn content_id(&self) -> String {
+        let environment = serde_json::to_string(&self.environment).unwrap_or_default();
+        format!("{}@{} {} {environment}", self.task.repo, self.task.base_commit, self.python)
+    }
+}
+
+/// Make `partial`, then give it its final name. Whatever fails leaves nothing.
+fn fill(
+    partial: &Path,
+    dest: &Path,
+    make: impl FnOnce(&Path) -> Result<(), SandboxError>,
+) -> Result<(), SandboxError> {
+    if partial.exists() {
+        fs_err::remove_dir_all(partial)?;
+    }
+    let done = make(partial).and_then(|()| match fs_err::rename(partial, dest) {
+        // Another process was faster; its tree is as good.
+        Err(_) if dest.is_dir() => Ok(()),
+        other => Ok(other?),
+    });
+    if partial.exists() {
+        fs_err::remove_dir_all(partial)?;
+    }
+    done
+}
+
+/// What the test patch makes of the base tree.
+fn test_files(task: &Task, tree: &FsTree) -> Result<Changes, PrepareError> {
+    if task.test_patch.trim().is_empty() {
+        return Ok(Changes::new());
+    }
+    let fail = |why: String| PrepareError::TestPatch {
+        task: task.id.to_string(),
+        commit: task.base_commit.clone(),
+        why,
+    };
+    let patch = patchrl_patch::Patch::parse(&task.test_patch).map_err(|e| fail(e.to_string()))?;
+    patchrl_patch::Edit::Diff(patch).apply(tree).map_err(|e| fail(e.to_string()))
+}
+
+fn gold_paths(task: &Task) -> Vec<String> {
+    match patchrl_patch::Patch::parse(&task.patch) {
+        Ok(patch) => {
+            let edit = patchrl_patch::Edit::Diff(patch);
+            edit.paths().into_iter().map(str::to_owned).collect()
+        }
+        Err(_) => Vec::new(),
+    }
+}
+
+fn digest(parts: &[&[u8]]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    hash.finalize().iter().take(6).fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
