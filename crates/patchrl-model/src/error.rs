@@ -124,6 +124,9 @@ pub enum ModelError {
         /// The range in words.
         want: &'static str,
     },
+    /// The network's output is infinite or not a number.
+    #[error("the model's logits are not finite")]
+    NotFinite,
     /// An argument that does not have the shape of the model or of the answers.
     #[error("{what}: expected {want}, got {got}")]
     Shape {

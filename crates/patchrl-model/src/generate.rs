@@ -6,8 +6,8 @@
 
 use rayon::prelude::*;
 
-use crate::decode::{Cache, Decoder, Live};
-use crate::draw::{draw, uniform};
+use crate::decode::{Decoder, Sequence};
+use crate::draw::{Drawn, draw, uniform};
 use crate::{Model, ModelError};
 
 /// How tokens are drawn.
@@ -64,28 +64,121 @@ pub fn generate(
     on_token: &mut dyn FnMut(usize),
 ) -> Result<Vec<Vec<Sample>>, ModelError> {
     sampling.check()?;
-    let mut state = State::new(requests);
-    let mut decoder = Decoder::new(model, longest(model, requests, sampling));
+    let limits = limits(model, requests, sampling)?;
+    let longest = requests.iter().zip(&limits).map(|(request, limit)| request.prompt.len() + limit);
+    let mut decoder = Decoder::new(model, longest.max().unwrap_or(0));
+    let (mut answers, mut sequences, mut logits) = (Vec::new(), Vec::new(), Vec::new());
     for (at, request) in requests.iter().enumerate() {
-        if request.prompt.len() >= model.config.max_positions {
-            let tokens = request.prompt.len() + 1;
-            return Err(ModelError::TooLong { tokens, limit: model.config.max_positions });
+        if request.seeds.is_empty() {
+            continue;
         }
-        let room = model.config.max_positions - request.prompt.len();
-        state.limits.push(room.min(sampling.max_new_tokens));
-        let logits = decoder.prefill(request.prompt, request.seeds.is_empty())?;
-        let rows = request.seeds.iter().flat_map(|_| logits.iter().copied()).collect();
-        let fresh = request.seeds.iter().enumerate().map(|(sample, &seed)| Answer { request: at, sample, seed });
-        state.advance(fresh.map(|answer| (answer, Cache::new(&model.config))).collect(), rows, sampling)?;
-        on_token(request.seeds.len());
+        let (prompt, first) = decoder.prefill(request.prompt)?;
+        for (sample, &seed) in request.seeds.iter().enumerate() {
+            answers.push(Answer::new((at, sample), seed, limits[at]));
+            sequences.push(Sequence::new(&model.config, prompt, request.prompt.len()));
+            logits.extend_from_slice(&first);
+        }
     }
-    while !state.live.is_empty() {
-        let live = std::mem::take(&mut state.live);
-        let (answers, mut rows): (Vec<Answer>, Vec<Live>) = live.into_iter().unzip();
-        let logits = decoder.step(&mut rows);
-        let count = rows.len();
-        state.advance(answers.into_iter().zip(rows.into_iter().map(|row| row.cache)).collect(), logits, sampling)?;
-        on_token(count);
+    let mut finished = Vec::new();
+    while !answers.is_empty() {
+        let drawn = draw_all(&mut logits, model.config.vocab, &answers, sampling)?;
+        on_token(drawn.len());
+        let live: Vec<_> = answers.into_iter().zip(sequences).zip(drawn).collect();
+        (answers, sequences) = (Vec::new(), Vec::new());
+        for ((mut answer, mut sequence), drawn) in live {
+            sequence.position = requests[answer.place.0].prompt.len() + answer.sample.tokens.len();
+            sequence.token = drawn.token;
+            if answer.push(&drawn, sampling) {
+                answers.push(answer);
+                sequences.push(sequence);
+            } else {
+                finished.push(answer);
+            }
+        }
+        if !answers.is_empty() {
+            logits = decoder.step(&mut sequences);
+        }
     }
-    Ok(state.samples)
+    finished.sort_unstable_by_key(|answer| answer.place);
+    let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); requests.len()];
+    for answer in finished {
+        samples[answer.place.0].push(answer.sample);
+    }
+    Ok(samples)
+}
+
+impl Sampling {
+    fn check(&self) -> Result<(), ModelError> {
+        let bad = |name, value, want| Err(ModelError::BadSampling { name, value, want });
+        if !(self.temperature.is_finite() && self.temperature >= 0.0) {
+            return bad("temperature", f64::from(self.temperature), "0 (greedy) or a positive number");
+        }
+        if !(self.top_p > 0.0 && self.top_p <= 1.0) {
+            return bad("top_p", f64::from(self.top_p), "above 0 and at most 1");
+        }
+        if self.max_new_tokens == 0 {
+            return bad("max_new_tokens", 0.0, "at least 1");
+        }
+        Ok(())
+    }
+}
+
+/// Tokens that each request's answers may have.
+fn limits(
+    model: &Model,
+    requests: &[Request<'_>],
+    sampling: &Sampling,
+) -> Result<Vec<usize>, ModelError> {
+    let limit = model.config.max_positions;
+    requests
+        .iter()
+        .map(|request| match limit.saturating_sub(request.prompt.len()) {
+            0 => Err(ModelError::TooLong { tokens: request.prompt.len() + 1, limit }),
+            room => Ok(room.min(sampling.max_new_tokens)),
+        })
+        .collect()
+}
+
+/// An answer in the making.
+struct Answer {
+    /// Request and sample.
+    place: (usize, usize),
+    seed: u64,
+    limit: usize,
+    sample: Sample,
+}
+
+impl Answer {
+    fn new(place: (usize, usize), seed: u64, limit: usize) -> Self {
+        let sample = Sample { tokens: Vec::new(), log_probs: Vec::new(), finish: Finish::Length };
+        Self { place, seed, limit, sample }
+    }
+
+    /// Take a token; whether the answer goes on.
+    fn push(&mut self, drawn: &Drawn, sampling: &Sampling) -> bool {
+        self.sample.tokens.push(drawn.token);
+        self.sample.log_probs.push(drawn.log_prob);
+        if sampling.stop.contains(&drawn.token) {
+            self.sample.finish = Finish::Stop;
+            return false;
+        }
+        self.sample.tokens.len() < self.limit
+    }
+}
+
+/// One token for each answer from its row of logits.
+fn draw_all(
+    logits: &mut [f32],
+    vocab: usize,
+    answers: &[Answer],
+    sampling: &Sampling,
+) -> Result<Vec<Drawn>, ModelError> {
+    logits
+        .par_chunks_exact_mut(vocab)
+        .zip(answers)
+        .map(|(row, answer)| {
+            let number = uniform(answer.seed, answer.sample.tokens.len() as u64);
+            draw(row, sampling, number).ok_or(ModelError::NotFinite)
+        })
+        .collect()
 }
