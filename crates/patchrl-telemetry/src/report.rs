@@ -155,7 +155,7 @@ fn curves(out: &mut String, story: &Story) {
         vec![
             line("held a patch", |s| part(s.patches_nonempty, s.samples)),
             line("applied", |s| part(s.patches_applied, s.samples)),
-            line("passed the tests", |s| part(s.tests_passed, s.samples)),
+            line("tests passed", |s| part(s.tests_passed, s.samples)),
         ],
         true,
     );

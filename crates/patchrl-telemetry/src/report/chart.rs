@@ -11,10 +11,10 @@ use crate::tensorboard::Histogram;
 
 const WIDTH: f64 = 460.0;
 const HEIGHT: f64 = 210.0;
-const LEFT: f64 = 52.0;
+const LEFT: f64 = 58.0;
 const RIGHT: f64 = 12.0;
-const TOP: f64 = 18.0;
-const BOTTOM: f64 = 24.0;
+const TOP: f64 = 24.0;
+const BOTTOM: f64 = 26.0;
 const POINTS: usize = 600;
 /// From here on the points are drawn faint under their moving mean.
 const SMOOTH_FROM: usize = 40;
@@ -84,7 +84,7 @@ impl Chart<'_> {
                 out,
                 "<text class=\"phase\" x=\"{:.1}\" y=\"{}\">{}</text>",
                 left + 3.0,
-                TOP - 6.0,
+                TOP - 8.0,
                 escape(name)
             );
         }
@@ -222,7 +222,7 @@ fn y_axis(out: &mut String, y: &Scale) {
              <text class=\"tick\" text-anchor=\"end\" x=\"{}\" y=\"{:.1}\">{}</text>",
             WIDTH - RIGHT,
             LEFT - 7.0,
-            at + 3.5,
+            at + 4.5,
             figure(tick)
         );
     }
@@ -239,7 +239,7 @@ fn x_label(out: &mut String, at: f64, tick: f64) {
     let _ = write!(
         out,
         "<text class=\"tick\" text-anchor=\"middle\" x=\"{at:.1}\" y=\"{}\">{}</text>",
-        HEIGHT - 7.0,
+        HEIGHT - 6.0,
         if tick.fract() == 0.0 { format!("{tick}") } else { figure(tick) }
     );
 }
