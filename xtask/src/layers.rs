@@ -51,7 +51,9 @@ const WORD_OWNERS: &[(&str, &[&str])] = &[
     ("env::var", &["patchrl-cli"]),
     ("env::var_os", &["patchrl-cli"]),
     ("env::vars", &["patchrl-cli"]),
-    ("expect(unsafe_code", &["patchrl-sandbox", "patchrl-model"]),
+    ("unsafe {", &["patchrl-sandbox", "patchrl-model"]),
+    ("unsafe fn", &["patchrl-sandbox", "patchrl-model"]),
+    ("unsafe impl", &["patchrl-sandbox", "patchrl-model"]),
 ];
 
 /// All that is wrong, one line each.
@@ -126,7 +128,7 @@ fn words(package: &Package, wrong: &mut Vec<String>) -> Result<()> {
         let text = fs_err::read_to_string(&file)?;
         for (number, line) in sources::code(&text) {
             for (word, owners) in WORD_OWNERS {
-                if sources::names(line, word) && !owners.contains(&package.name.as_str()) {
+                if uses(line, word) && !owners.contains(&package.name.as_str()) {
                     let path = file.strip_prefix(package.folder()).unwrap_or(&file);
                     wrong.push(format!(
                         "{}/{}:{number} uses `{word}`, which belongs to {}",
@@ -139,6 +141,15 @@ fn words(package: &Package, wrong: &mut Vec<String>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// `a::B` also as `a::{.., B}`, on one line.
+fn uses(line: &str, word: &str) -> bool {
+    let listed = |(module, item): (&str, &str)| {
+        let list = line.split_once(&format!("{module}::{{")).map_or("", |(_, list)| list);
+        sources::names(list, item)
+    };
+    sources::names(line, word) || word.rsplit_once("::").is_some_and(listed)
 }
 
 fn rank(name: &str) -> Option<u8> {
@@ -155,7 +166,7 @@ fn short(name: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::directions;
+    use super::{directions, uses};
     use crate::workspace::Package;
 
     fn package(name: &str, dependencies: &[(&str, Option<&str>)]) -> Package {
@@ -191,6 +202,19 @@ mod tests {
         assert_eq!(wrong("patchrl-train", &[("gemm", None)]).len(), 1);
         assert_eq!(wrong("patchrl-eval", &[("patchrl-testkit", None)]).len(), 1);
         assert!(wrong("patchrl-eval", &[("patchrl-testkit", Some("dev"))]).is_empty());
+    }
+
+    #[test]
+    fn an_owned_word_is_seen_in_a_list_too() {
+        for line in ["std::process::Command::new(x)", "use std::process::{Child, Command};"] {
+            assert!(uses(line, "process::Command"), "{line}");
+        }
+        assert!(!uses(
+            "use clap::Command; let e = std::process::ExitCode::FAILURE;",
+            "process::Command"
+        ));
+        assert!(uses("let x = unsafe { *p };", "unsafe {"));
+        assert!(!uses("#[error(\"unsafe path\")] deny(unsafe_code)", "unsafe {"));
     }
 
     #[test]

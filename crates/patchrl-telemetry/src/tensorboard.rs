@@ -18,6 +18,8 @@ use crate::error::TelemetryError;
 pub struct TensorBoard {
     file: File,
     path: PathBuf,
+    /// Where the last whole record ends.
+    end: u64,
 }
 
 impl TensorBoard {
@@ -72,7 +74,7 @@ impl TensorBoard {
             let name = format!("events.out.tfevents.{seconds:010}.{millis:03}{turn:03}.patchrl");
             let path = dir.join(name);
             match OpenOptions::new().append(true).create_new(true).open(&path) {
-                Ok(file) => return Ok(Self { file, path }),
+                Ok(file) => return Ok(Self { file, path, end: 0 }),
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && turn < 999 => {}
                 Err(error) => return Err(failed(error)),
             }
@@ -87,9 +89,13 @@ impl TensorBoard {
         record.extend(masked_crc(&length).to_le_bytes());
         record.extend(payload);
         record.extend(masked_crc(payload).to_le_bytes());
-        self.file
-            .write_all(&record)
-            .map_err(|source| TelemetryError::TensorBoard { path: self.path.clone(), source })
+        if let Err(source) = self.file.write_all(&record) {
+            // Readers stop at half a record and would never see what follows it.
+            let _ = self.file.set_len(self.end);
+            return Err(TelemetryError::TensorBoard { path: self.path.clone(), source });
+        }
+        self.end += record.len() as u64;
+        Ok(())
     }
 }
 
