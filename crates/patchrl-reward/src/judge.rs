@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use patchrl_patch::{ApplyFault, Changes, Entry, Mode as FileMode};
+use patchrl_patch::{ApplyFault, Changes, Edit, Entry, Mode as FileMode};
 use patchrl_sandbox::{Bytes, Ending, FileWrite, Job, Limits, Local, Output, SandboxError};
 use sha2::{Digest, Sha256};
 
@@ -174,10 +174,12 @@ impl Judge {
                 return Gate::Done(Outcome::Malformed { why }, parts, evidence);
             }
         };
-        parts.valid_diff = true;
+        parts.valid_diff = has_change(&extraction.edit);
         evidence.rule = Some(extraction.rule.as_str().to_owned());
         if mode == Mode::Syntax {
-            return Gate::Done(Outcome::WellFormed, parts, evidence);
+            let none = Outcome::Malformed { why: "the diff holds no hunk".to_owned() };
+            let outcome = if parts.valid_diff { Outcome::WellFormed } else { none };
+            return Gate::Done(outcome, parts, evidence);
         }
         let tree = ready.tree();
         let changes = match extraction.edit.apply(&tree) {
@@ -360,6 +362,14 @@ fn read_verdict(ready: &Ready, command: &Command, output: Output) -> Verdict {
         log: tail(&output.output, LOG_TAIL),
         seconds: output.wall.as_secs_f64(),
         peak_memory: output.peak_memory.map(|bytes| bytes.0),
+    }
+}
+
+/// At least one hunk or block: a bare rename or mode change is none.
+fn has_change(edit: &Edit) -> bool {
+    match edit {
+        Edit::Diff(patch) => patch.files().iter().any(|file| !file.hunks.is_empty()),
+        Edit::Blocks(blocks) => !blocks.is_empty(),
     }
 }
 

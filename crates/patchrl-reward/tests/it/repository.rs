@@ -29,7 +29,7 @@ pub(crate) const GOLD: &str = "\
 diff --git a/calc/__init__.py b/calc/__init__.py
 --- a/calc/__init__.py
 +++ b/calc/__init__.py
-@@ -1,6 +1,6 @@
+@@ -1,9 +1,9 @@
  def add(a, b):
 -    return a - b
 +    return a + b
@@ -38,6 +38,9 @@ diff --git a/calc/__init__.py b/calc/__init__.py
  def join(a, b):
 -    return a
 +    return a + b
+ 
+ 
+ def sub(a, b):
 ";
 
 /// A test file that is not in the tree yet.
@@ -59,9 +62,8 @@ new file mode 100644
 
 /// Write the repository as a bare clone under `repos`; its commit id.
 pub(crate) fn write(repos: &Path) -> String {
-    let mut stream = String::from(
-        "commit refs/heads/main\ncommitter A <a@example.org> 0 +0000\ndata 4\nbase\n",
-    );
+    let mut stream =
+        String::from("commit refs/heads/main\ncommitter A <a@example.org> 0 +0000\ndata 4\nbase\n");
     for (path, text) in FILES {
         let _ = write!(stream, "M 100644 inline {path}\ndata {}\n{text}\n", text.len());
     }
