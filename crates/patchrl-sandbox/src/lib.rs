@@ -6,9 +6,16 @@
 mod error;
 pub mod git;
 pub mod host;
+mod init;
 mod job;
+mod local;
+mod probe;
 pub mod python;
 mod scratch;
 
 pub use error::SandboxError;
+pub use init::init_main;
 pub use job::{Bytes, Ending, FileWrite, Job, Limits, Output, Tier, TierChoice};
+pub use local::Local;
+pub use local::record::{Reaped, reap};
+pub use probe::{Feature, Report, probe, probe_with_init};

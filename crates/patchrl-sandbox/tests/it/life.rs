@@ -1,0 +1,100 @@
+//! The life of a sandbox: time, death of the program that uses it, reaping.
+
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use patchrl_sandbox::{Job, Local, Tier, TierChoice, reap};
+
+use crate::Fixture;
+
+pub(crate) const TESTS: &[(&str, fn(&Fixture))] =
+    &[("overhead_is_small", overhead), ("a_killed_owner_takes_its_jobs_along", killed_owner)];
+
+const VICTIM: &str = "PATCHRL_TEST_VICTIM";
+
+/// Be the program that is killed in the middle of a job.
+pub(crate) fn victim() -> Option<ExitCode> {
+    let dir = std::env::var_os(VICTIM)?;
+    let dir = std::path::PathBuf::from(dir);
+    let tier = match fs_err::read_to_string(dir.join("tier")).unwrap().as_str() {
+        "namespaces" => Tier::Namespaces,
+        "landlock" => Tier::Landlock,
+        _ => Tier::None,
+    };
+    let local = Local::start(TierChoice::Exactly(tier), &dir.join("victim")).unwrap();
+    let script = "setsid sleep 600 & sleep 600 & sleep 600";
+    let mut job = Job::new(dir.join("base"), ["/bin/sh", "-c", script]);
+    job.env.insert("VICTIM".into(), dir.display().to_string());
+    let _ = local.run(&job);
+    Some(ExitCode::SUCCESS)
+}
+
+fn overhead(f: &Fixture) {
+    let mut times = Vec::new();
+    for _ in 0..12 {
+        let start = Instant::now();
+        assert!(f.run(&f.job(["true"])).success());
+        times.push(start.elapsed());
+    }
+    times.sort();
+    let python = f.python("pass").map(|job| {
+        let mut times: Vec<Duration> = (0..6)
+            .map(|_| {
+                let start = Instant::now();
+                assert!(f.run(&job).success());
+                start.elapsed()
+            })
+            .collect();
+        times.sort();
+        times
+    });
+    println!("  true: min {:?} median {:?}", times[0], times[6]);
+    if let Some(times) = python {
+        println!("  python3 -c pass: min {:?} median {:?}", times[0], times[3]);
+    }
+    assert!(times[0] < Duration::from_secs(2));
+}
+
+fn killed_owner(f: &Fixture) {
+    let dir = f.dir.path().display().to_string();
+    fs_err::write(f.dir.path().join("tier"), f.local.tier().to_string()).unwrap();
+    #[expect(clippy::disallowed_methods, reason = "the test needs a program to kill")]
+    let mut victim = Command::new(std::env::current_exe().unwrap())
+        .env(VICTIM, &dir)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let sleeping = || {
+        let entries = fs_err::read_dir("/proc").unwrap().flatten();
+        entries
+            .filter(|entry| {
+                let environ = fs_err::read(entry.path().join("environ")).unwrap_or_default();
+                let comm = fs_err::read_to_string(entry.path().join("comm")).unwrap_or_default();
+                comm.trim_end() == "sleep"
+                    && environ
+                        .split(|b| *b == 0)
+                        .any(|line| line == format!("VICTIM={dir}").as_bytes())
+            })
+            .count()
+    };
+    wait_for("the job to run", || sleeping() == 3);
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    wait_for("the job to die", || sleeping() == 0);
+    let state = f.dir.path().join("victim");
+    let reaped = reap(&state).unwrap();
+    println!("  reaped: {reaped:?}");
+    assert!(reaped.failed.is_empty() && reaped.live == 0);
+    assert_eq!(reap(&state).unwrap().total(), 0);
+    for name in ["live", "work"] {
+        assert_eq!(fs_err::read_dir(state.join(name)).unwrap().count(), 0);
+    }
+}
+
+fn wait_for(what: &str, condition: impl Fn() -> bool) {
+    let until = Instant::now() + Duration::from_secs(15);
+    while !condition() {
+        assert!(Instant::now() < until, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
