@@ -201,6 +201,7 @@ impl Local {
             work: record.work.clone(),
             cgroups: record.cgroups.clone(),
             watch_memory: !self.groups.memory(),
+            watch_processes: !self.groups.processes(),
             writes,
         };
         Ok((spec, blob))

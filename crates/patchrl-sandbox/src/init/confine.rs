@@ -74,9 +74,15 @@ impl Plan {
             Tier::Landlock => Some(outer_ruleset(spec, places)?),
             Tier::None => None,
         };
-        let uid = spec.uid.filter(|_| spec.tier != Tier::Namespaces);
         let mut visible = vec![places.workspace.as_path()];
         visible.extend(spec.read_only.iter().map(PathBuf::as_path));
+        let open = visible.iter().all(|path| open_to_all(path));
+        let uid = match spec.tier {
+            Tier::Namespaces => None,
+            Tier::Landlock => spec.uid,
+            // No Landlock, so no rights to leave it with.
+            Tier::None => spec.uid.filter(|_| open),
+        };
         Ok(Self {
             argv: argv?,
             env: env?,
@@ -84,7 +90,7 @@ impl Plan {
             cwd: places.workspace.clone(),
             limits: limits(spec),
             uid,
-            keep_file_rights: uid.is_some() && !visible.iter().all(|path| open_to_all(path)),
+            keep_file_rights: uid.is_some() && !open,
             landlock,
             tier: spec.tier,
             weak: filter::Weakness::here(uid.is_none(), spec.watch_memory),

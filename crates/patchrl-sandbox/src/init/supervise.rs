@@ -41,10 +41,10 @@ pub(super) fn watch(spec: &Spec, command: Pid, orphaned: &dyn Fn() -> bool) -> E
             break Ending::Signaled(libc::SIGKILL);
         }
         // Looking costs a few reads per process: at each tick, not at each child's end.
-        if spec.watch_memory && signal.is_none() {
+        if (spec.watch_memory || spec.watch_processes) && signal.is_none() {
             let seen = Usage::now(spec.tier);
             peak = peak.max(seen.memory);
-            if seen.memory > spec.limits.memory.0 {
+            if spec.watch_memory && seen.memory > spec.limits.memory.0 {
                 break Ending::OutOfMemory;
             }
             if seen.tasks > u64::from(spec.limits.processes) * 2 + 16 {

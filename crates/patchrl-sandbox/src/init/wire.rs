@@ -37,6 +37,8 @@ pub(crate) struct Spec {
     pub(crate) cgroups: Vec<PathBuf>,
     /// No control group counts memory, so the init does.
     pub(crate) watch_memory: bool,
+    /// The same for processes.
+    pub(crate) watch_processes: bool,
     pub(crate) writes: Vec<Write1>,
 }
 
