@@ -59,7 +59,7 @@ fn run(tasks: &[Task], preparer: &Preparer, runs: u32) -> Result<bool, Box<dyn s
     let sandbox = Local::start(TierChoice::Auto, &preparer.cache_dir.join("sandbox"))?;
     println!("sandbox: {}; {} tasks", sandbox.tier(), tasks.len());
     let settings = Settings {
-        limits: Limits { wall: Duration::from_mins(5), ..Limits::default() },
+        limits: Limits { wall: Duration::from_mins(30), ..Limits::default() },
         ..Settings::default()
     };
     let judge = Judge::new(Arc::new(sandbox), settings);

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use patchrl_patch::{Changes, Entry, Mode};
+use patchrl_patch::{Changes, Entry};
 
 use crate::tree::{FsTree, is_inside};
 
@@ -30,6 +30,8 @@ const STEERING: [&str; 9] = [
 /// Modules of the test run itself. A new file or folder of this name at the top
 /// of an import path would be imported in their place.
 const RUN_MODULES: [&str; 5] = ["pytest", "_pytest", "pluggy", "unittest", "sitecustomize"];
+
+const SHADOWS: &str = "shadows the test run";
 
 /// The protected paths of one task.
 #[derive(Clone, Debug, Default)]
@@ -96,22 +98,24 @@ impl Guard {
     /// file where the overlay needs a folder goes too.
     pub(crate) fn restore(&self, changes: Changes, base: &FsTree, overlay: &Changes) -> Guarded {
         let mut guarded = Guarded::default();
+        let mut kept: BTreeSet<String> = overlay.keys().cloned().collect();
         for (path, entry) in changes {
-            let rule = self
-                .rule(&path)
-                .or_else(|| {
-                    shadows_run(&path, entry.as_ref(), base).then_some("shadows the test run")
-                })
-                .or_else(|| {
-                    blocks(&path, entry.as_ref(), base, overlay).then_some("in a folder's place")
-                });
-            match rule {
-                Some(rule) => guarded.restored.push(format!("{path} ({rule})")),
-                None => {
-                    guarded.changes.insert(path, entry);
-                }
+            let shadow = || shadows_run(&path, entry.as_ref(), base).then_some(SHADOWS);
+            if let Some(rule) = self.rule(&path).or_else(shadow) {
+                guarded.restored.push(format!("{path} ({rule})"));
+                kept.insert(path);
+            } else {
+                guarded.changes.insert(path, entry);
             }
         }
+        // What was put back wins over a file in a folder's place and the reverse.
+        guarded.changes.retain(|path, entry| {
+            let free = entry.is_none() || !collides(path, &kept);
+            if !free {
+                guarded.restored.push(format!("{path} (in the way of a file put back)"));
+            }
+            free
+        });
         guarded
     }
 }
@@ -139,19 +143,17 @@ fn shadows_run(path: &str, entry: Option<&Entry>, base: &FsTree) -> bool {
         && patchrl_patch::Tree::entry(base, path).ok().flatten().is_none()
 }
 
-/// Would this file stand where the base or the overlay has a folder?
-fn blocks(path: &str, entry: Option<&Entry>, base: &FsTree, overlay: &Changes) -> bool {
-    let Some(entry) = entry else {
-        return false;
-    };
+/// Is `path` a folder of one of `kept`, or below one of them?
+fn collides(path: &str, kept: &BTreeSet<String>) -> bool {
     let below = format!("{path}/");
-    let needed =
-        overlay.range(below.clone()..).next().is_some_and(|(next, _)| next.starts_with(&below));
-    needed || (entry.mode == Mode::Symlink && base.is_dir(path))
+    let folder = kept.range(below.clone()..).next().is_some_and(|next| next.starts_with(&below));
+    folder || path.match_indices('/').any(|(at, _)| kept.contains(&path[..at]))
 }
 
 #[cfg(test)]
 mod tests {
+    use patchrl_patch::Mode;
+
     use super::*;
 
     fn guard() -> Guard {
@@ -204,13 +206,15 @@ mod tests {
             ("conftest.py".to_owned(), file(Mode::Regular)),
             ("tests".to_owned(), file(Mode::Symlink)),
             ("pkg/tests/test_a.py".to_owned(), None),
+            ("conftest.py/x".to_owned(), file(Mode::Regular)),
+            ("pkg".to_owned(), file(Mode::Regular)),
             ("unittest/__init__.py".to_owned(), file(Mode::Regular)),
             ("src/pytest.py".to_owned(), file(Mode::Regular)),
         ]);
         let overlay = Changes::from([("tests/test_b.py".to_owned(), file(Mode::Regular))]);
         let guarded = guard().restore(changes, &FsTree::new(dir.path()), &overlay);
         assert_eq!(guarded.changes.keys().collect::<Vec<_>>(), ["pkg/a.py"]);
-        assert_eq!(guarded.restored.len(), 5, "{:?}", guarded.restored);
+        assert_eq!(guarded.restored.len(), 7, "{:?}", guarded.restored);
         assert!(guarded.restored[0].starts_with("conftest.py ("));
     }
 }

@@ -88,10 +88,8 @@ struct Pending {
     key: Key,
 }
 
-enum Gate {
-    Done(Outcome, Parts, Evidence),
-    Test(Box<Pending>),
-}
+/// What the gates say: wait for tests, or this is it.
+type Gate = Result<Box<Pending>, Box<Judgement>>;
 
 impl Judge {
     /// A judge that runs tests in `sandbox`.
@@ -108,8 +106,8 @@ impl Judge {
     /// Judge one answer. `truncated` says that it was cut off at its token limit.
     pub fn judge(&self, ready: &Ready, answer: &str, truncated: bool, mode: Mode) -> Judgement {
         match self.gate(ready, Answer { text: answer, truncated }, mode) {
-            Gate::Done(outcome, parts, evidence) => self.close(mode, outcome, parts, evidence),
-            Gate::Test(pending) => {
+            Err(judgement) => *judgement,
+            Ok(pending) => {
                 let (verdict, cached) = self.verdict(ready, &pending.changes, pending.key);
                 self.conclude(ready, *pending, verdict, cached)
             }
@@ -121,17 +119,15 @@ impl Judge {
     pub fn judge_group(&self, ready: &Ready, answers: &[Answer<'_>], mode: Mode) -> Vec<Judgement> {
         let gates: Vec<Gate> = answers.iter().map(|a| self.gate(ready, *a, mode)).collect();
         let mut trees: BTreeMap<Key, &Changes> = BTreeMap::new();
-        for gate in &gates {
-            if let Gate::Test(pending) = gate {
-                trees.entry(pending.key).or_insert(&pending.changes);
-            }
+        for pending in gates.iter().flatten() {
+            trees.entry(pending.key).or_insert(&pending.changes);
         }
         let mut verdicts = self.run_all(ready, &trees.into_iter().collect::<Vec<_>>());
         gates
             .into_iter()
             .map(|gate| match gate {
-                Gate::Done(outcome, parts, evidence) => self.close(mode, outcome, parts, evidence),
-                Gate::Test(pending) => {
+                Err(judgement) => *judgement,
+                Ok(pending) => {
                     let (verdict, cached) = match verdicts.get_mut(&pending.key) {
                         // The second answer with this tree costs nothing.
                         Some((verdict, cached)) => {
@@ -164,14 +160,16 @@ impl Judge {
     }
 
     fn gate(&self, ready: &Ready, answer: Answer<'_>, mode: Mode) -> Gate {
+        let done =
+            |outcome, parts, evidence| Err(Box::new(self.close(mode, outcome, parts, evidence)));
         let mut parts = Parts::default();
         let mut evidence = Evidence { truncated: answer.truncated, ..Evidence::default() };
         let extraction = match patchrl_patch::extract(answer.text) {
             Ok(extraction) => extraction,
-            Err(_) if answer.truncated => return Gate::Done(Outcome::Truncated, parts, evidence),
+            Err(_) if answer.truncated => return done(Outcome::Truncated, parts, evidence),
             Err(fault) => {
                 let why = fault.to_string();
-                return Gate::Done(Outcome::Malformed { why }, parts, evidence);
+                return done(Outcome::Malformed { why }, parts, evidence);
             }
         };
         parts.valid_diff = has_change(&extraction.edit);
@@ -179,35 +177,41 @@ impl Judge {
         if mode == Mode::Syntax {
             let none = Outcome::Malformed { why: "the diff holds no hunk".to_owned() };
             let outcome = if parts.valid_diff { Outcome::WellFormed } else { none };
-            return Gate::Done(outcome, parts, evidence);
+            return done(outcome, parts, evidence);
         }
         let tree = ready.tree();
         let changes = match extraction.edit.apply(&tree) {
             Ok(changes) if changes.is_empty() => {
-                return Gate::Done(Outcome::Unchanged, parts, evidence);
+                return done(Outcome::Unchanged, parts, evidence);
             }
-            Ok(changes) => changes,
-            Err(fault) => return Gate::Done(not_applied(&fault), parts, evidence),
+            Ok(changes) => match changes.keys().find(|path| path.split('/').any(too_long)) {
+                Some(path) => {
+                    let why = format!("`{path}`: the file name is too long");
+                    return done(Outcome::NotApplied { why }, parts, evidence);
+                }
+                None => changes,
+            },
+            Err(fault) => return done(not_applied(&fault), parts, evidence),
         };
         parts.applied = true;
         match patchrl_patch::unified(&changes, &tree) {
             Ok(text) => evidence.patch = Some(head(text, PATCH_HEAD)),
             Err(e) => {
                 let why = format!("cannot read the base tree: {e}");
-                return Gate::Done(Outcome::Lost { why }, parts, evidence);
+                return done(Outcome::Lost { why }, parts, evidence);
             }
         }
         if mode == Mode::ApplyOnly {
-            return Gate::Done(Outcome::Applied, parts, evidence);
+            return done(Outcome::Applied, parts, evidence);
         }
         let guarded = ready.guard.restore(changes, &tree, &ready.tests);
         evidence.restored = guarded.restored;
         if guarded.changes.is_empty() {
             let why = format!("changes only {}", evidence.restored.join(", "));
-            return Gate::Done(Outcome::Cheated { why }, parts, evidence);
+            return done(Outcome::Cheated { why }, parts, evidence);
         }
         let key = self.key(ready, &guarded.changes);
-        Gate::Test(Box::new(Pending { parts, evidence, changes: guarded.changes, key }))
+        Ok(Box::new(Pending { parts, evidence, changes: guarded.changes, key }))
     }
 
     fn close(&self, mode: Mode, outcome: Outcome, parts: Parts, evidence: Evidence) -> Judgement {
@@ -301,14 +305,14 @@ impl Judge {
         let job = self.job(ready, changes, &command);
         let output = self.sandbox.run(&job).or_else(|_| self.sandbox.run(&job));
         let output = output.map_err(|e: SandboxError| e.to_string())?;
-        Ok(read_verdict(ready, &command, output))
+        Ok(read_verdict(ready, &command, &output))
     }
 
     fn command(&self, ready: &Ready, key: Key) -> Command {
         let mut hash = Sha256::new();
         hash.update(self.settings.seed.to_le_bytes());
         hash.update(key);
-        let nonce: String = hash.finalize().iter().take(12).map(|b| format!("{b:02x}")).collect();
+        let nonce = crate::prepare::hex(&hash.finalize()[..12]);
         Command::new(ready.environment.runner, ready.test_argv(), &nonce)
     }
 
@@ -334,7 +338,9 @@ impl Judge {
         put(format!("{:?}", self.settings.limits).as_bytes());
         for list in [&ready.task.fail_to_pass, &ready.task.pass_to_pass] {
             put(&(list.len() as u64).to_le_bytes());
-            list.iter().for_each(|id| put(id.as_bytes()));
+            for id in list {
+                put(id.as_bytes());
+            }
         }
         for (path, entry) in changes.iter().chain(&ready.tests) {
             put(path.as_bytes());
@@ -347,7 +353,7 @@ impl Judge {
     }
 }
 
-fn read_verdict(ready: &Ready, command: &Command, output: Output) -> Verdict {
+fn read_verdict(ready: &Ready, command: &Command, output: &Output) -> Verdict {
     let results = command.result_file.as_ref().and_then(|file| output.collected.get(file));
     let mut reading = command.read(output.ending, &output.output, results.map(Vec::as_slice));
     if output.output_truncated {
@@ -371,6 +377,11 @@ fn has_change(edit: &Edit) -> bool {
         Edit::Diff(patch) => patch.files().iter().any(|file| !file.hunks.is_empty()),
         Edit::Blocks(blocks) => !blocks.is_empty(),
     }
+}
+
+/// Longer names than any file system here takes.
+fn too_long(name: &str) -> bool {
+    name.len() > 255
 }
 
 fn not_applied(fault: &ApplyFault) -> Outcome {

@@ -82,15 +82,12 @@ fn unescape(text: &str) -> String {
         out.push_str(&rest[..at]);
         rest = &rest[at..];
         let entity = rest.find(';').map(|end| &rest[1..end]);
-        match entity.and_then(character) {
-            Some(c) => {
-                out.push(c);
-                rest = &rest[entity.map_or(1, |e| e.len() + 2)..];
-            }
-            None => {
-                out.push('&');
-                rest = &rest[1..];
-            }
+        if let Some(c) = entity.and_then(character) {
+            out.push(c);
+            rest = &rest[entity.map_or(1, |e| e.len() + 2)..];
+        } else {
+            out.push('&');
+            rest = &rest[1..];
         }
     }
     out.push_str(rest);

@@ -207,7 +207,7 @@ pub(crate) fn a_task_is_validated(sandbox: &Arc<Local>) {
 pub(crate) fn what_is_missing_is_named_with_a_way_out(sandbox: &Arc<Local>) {
     let bench = Bench::new(sandbox);
     let mut task = repository::task(&bench.commit);
-    task.repo = "some/other".to_owned();
+    "some/other".clone_into(&mut task.repo);
     let error = bench.preparer.prepare(&task).unwrap_err();
     assert!(error.to_string().contains("`some/other`"), "{error}");
     assert!(error.hint().unwrap().contains("git clone"));

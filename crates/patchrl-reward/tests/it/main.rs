@@ -3,6 +3,7 @@
 //! Has a `main` of its own because the sandbox starts this binary again as its
 //! init process. Takes the arguments `NAME` (part of a test's name) and `--list`.
 #![expect(clippy::print_stdout, reason = "a test program reports on stdout")]
+#![expect(clippy::unwrap_used, reason = "these are tests, without `#[test]`")]
 
 mod judging;
 mod repository;
