@@ -108,8 +108,12 @@ impl ChatTemplate {
     ) -> Result<String, ModelError> {
         let names = self.names.iter().filter_map(|(name, text)| Some((*name, text.as_ref()?)));
         let names: Value = names.collect();
+        let messages: Vec<Value> = messages
+            .iter()
+            .map(|m| Value::from_pairs([("role", m.role.as_str()), ("content", m.content.as_str())]))
+            .collect();
         let context = context! {
-            messages => Value::from_serialize(messages),
+            messages,
             add_generation_prompt,
             tools => Value::from(()),
             documents => Value::from(()),
@@ -197,7 +201,7 @@ fn fault(error: &Error) -> ModelError {
 /// `None`, `True` and `False` are written as Jinja in Python writes them.
 fn write_as_python(
     out: &mut minijinja::Output<'_>,
-    state: &State<'_, '_>,
+    state: &mut State<'_, '_>,
     value: &Value,
 ) -> Result<(), Error> {
     let text = match value.kind() {

@@ -187,3 +187,17 @@ impl ModelError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_apart_and_names_the_file() {
+        let error = ModelError::write("runs/a/model.safetensors", io::ErrorKind::StorageFull.into());
+        assert_eq!(error.to_string(), "the disk is full: cannot write `runs/a/model.safetensors`");
+        assert!(error.hint().is_some());
+        let error = ModelError::write("x", io::ErrorKind::PermissionDenied.into());
+        assert!(matches!(error, ModelError::Io { .. }));
+    }
+}

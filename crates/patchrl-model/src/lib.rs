@@ -3,6 +3,8 @@
 mod attention;
 mod chat;
 mod config;
+mod decode;
+mod draw;
 mod error;
 mod generate;
 mod head;

@@ -33,12 +33,11 @@ pub(crate) struct Gguf {
     data_len: u64,
 }
 
-/// One value of the metadata. All integers are widened.
+/// One value of the metadata. All integers are widened, booleans among them.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Meta {
     Int(i128),
     Float(f64),
-    Bool(bool),
     Text(String),
     List(Vec<Meta>),
     Texts(Vec<String>),
@@ -130,13 +129,6 @@ impl Meta {
         match self {
             Self::Float(value) => Some(*value),
             Self::Int(value) => Some(*value as f64),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn as_bool(&self) -> Option<bool> {
-        match self {
-            Self::Bool(value) => Some(*value),
             _ => None,
         }
     }
@@ -257,7 +249,7 @@ impl<R: Read> Reader<R> {
             4 => Meta::Int(i128::from(self.u32()?)),
             5 => Meta::Int(i128::from(i32::from_le_bytes(self.array()?))),
             6 => Meta::Float(f64::from(f32::from_le_bytes(self.array()?))),
-            7 => Meta::Bool(self.array::<1>()?[0] != 0),
+            7 => Meta::Int(i128::from(self.array::<1>()?[0] != 0)),
             8 => Meta::Text(self.text()?),
             9 => self.list(depth)?,
             10 => Meta::Int(i128::from(self.u64()?)),

@@ -197,3 +197,43 @@ fn six_bit_pair(bytes: &[u8], sub: usize) -> (u8, u8) {
     let min = (bytes[sub + 4] >> 4) | (bytes[sub] >> 6) << 4;
     (scale, min)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two blocks as `parity/golden_quant.py` makes them; the hashes are its output.
+    #[test]
+    fn every_format_equals_the_gguf_package_bit_for_bit() {
+        let golden: [(Format, &[usize], u64); 10] = [
+            (Format::Q4_0, &[0], 0x763a_f56c_af43_ad43),
+            (Format::Q4_1, &[0, 2], 0x1ba7_2ddf_fde9_9c85),
+            (Format::Q5_0, &[0], 0x96af_e200_9388_b2ef),
+            (Format::Q5_1, &[0, 2], 0x4217_d51a_f94c_2505),
+            (Format::Q8_0, &[0], 0x372e_8e6d_1531_1f68),
+            (Format::Q4K, &[0, 2], 0x9e6f_d0a9_5d10_41e8),
+            (Format::Q5K, &[0, 2], 0x875f_f8a6_e5d3_7044),
+            (Format::Q6K, &[208], 0x747f_52fc_208a_b413),
+            (Format::F16, &[0], 0x5afd_476f_22ea_0795),
+            (Format::Bf16, &[], 0x6bb1_2775_7b88_8f55),
+        ];
+        for (format, halves, hash) in golden {
+            let mut bytes = Vec::new();
+            for block in 1..=2 {
+                let start = bytes.len();
+                bytes.extend((0..format.block_bytes()).map(|i| ((i * 37 + 11) % 256) as u8));
+                for (at, value) in halves.iter().zip([0.0125, -0.75]) {
+                    let half = f16::from_f64(value * f64::from(block)).to_le_bytes();
+                    bytes[start + at..][..2].copy_from_slice(&half);
+                }
+            }
+            let mut values = vec![0.0; 2 * format.block_len()];
+            format.decode(&bytes, &mut values);
+            let bytes = values.iter().flat_map(|value: &f32| value.to_le_bytes());
+            let got = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            });
+            assert_eq!(got, hash, "{format:?}: {values:?}");
+        }
+    }
+}

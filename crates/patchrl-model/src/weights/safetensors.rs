@@ -41,7 +41,6 @@ struct Entry {
     dtype: String,
     shape: Vec<usize>,
     start: u64,
-    end: u64,
 }
 
 impl Folder {
@@ -162,7 +161,7 @@ impl Entry {
         {
             return Err(format!("shape {shape:?} of {dtype} in {} bytes", end - start));
         }
-        Ok(Self { dtype, shape, start, end })
+        Ok(Self { dtype, shape, start })
     }
 }
 

@@ -1,0 +1,194 @@
+//! Gradients against finite differences of a float64 reference, and shared against unshared.
+
+use patchrl_model::{Config, Group, Model, Params};
+
+use crate::_reference::{self, Weights};
+use crate::tiny::{self, Stream, Texts};
+
+const TEMPERATURE: f32 = 0.8;
+
+/// One tensor: its name, its gradient by the engine, its finite differences.
+struct Row {
+    name: String,
+    gradient: Vec<f32>,
+    /// Index and difference of single entries.
+    entries: Vec<(usize, f64)>,
+    /// A direction and the difference along it.
+    along: (Vec<f64>, f64),
+}
+
+#[test]
+fn every_trainable_tensor_gets_a_gradient() {
+    for (tied, qkv_bias) in [(true, false), (false, true)] {
+        let rows = rows(tiny::config(tied, qkv_bias));
+        assert_eq!(rows.len(), 2 + 2 * if qkv_bias { 12 } else { 9 } + usize::from(!tied));
+        assert_eq!(faults(&rows), Vec::<String>::new(), "tied {tied}, bias {qkv_bias}");
+    }
+}
+
+#[test]
+fn a_missing_gradient_is_reported_by_name() {
+    let sound = rows(tiny::config(false, true));
+    for planted in 0..sound.len() {
+        let mut rows = rows_with(&sound, planted, |gradient| gradient.fill(0.0));
+        assert_eq!(named(&faults(&rows)), [sound[planted].name.as_str()]);
+        rows = rows_with(&sound, planted, |gradient| gradient.iter_mut().for_each(|g| *g *= 1.01));
+        assert_eq!(named(&faults(&rows)), [sound[planted].name.as_str()]);
+        rows = rows_with(&sound, planted, |gradient| gradient[0] = f32::NAN);
+        assert_eq!(named(&faults(&rows)), [sound[planted].name.as_str()]);
+    }
+}
+
+/// Sentences about tensors whose gradient is missing, not finite, or not the finite difference.
+fn faults(rows: &[Row]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for row in rows {
+        let size = norm(&row.gradient);
+        if !size.is_finite() {
+            faults.push(format!("{}: not finite", row.name));
+            continue;
+        }
+        if size == 0.0 {
+            faults.push(format!("{}: no gradient arrives", row.name));
+            continue;
+        }
+        // Single entries may be tiny by chance; they are held to the tensor's scale.
+        let scale = size / (row.gradient.len() as f64).sqrt();
+        let wrong_entry = row.entries.iter().find(|(at, want)| {
+            (f64::from(row.gradient[*at]) - want).abs() > 1e-3 * want.abs().max(scale)
+        });
+        let (direction, want) = &row.along;
+        let got: f64 =
+            direction.iter().zip(&row.gradient).map(|(d, &g)| d * f64::from(g)).sum();
+        if let Some((at, want)) = wrong_entry {
+            faults.push(format!("{}: entry {at} is {}, not {want}", row.name, row.gradient[*at]));
+        } else if (got - want).abs() > 1e-3 * want.abs() {
+            faults.push(format!("{}: along a direction {got}, not {want}", row.name));
+        }
+    }
+    faults
+}
+
+fn rows(config: Config) -> Vec<Row> {
+    let model = tiny::model(config);
+    let texts = Texts::new(model.config.vocab, 9, &[5, 1, 0, 7]);
+    let weights = texts.weights();
+    let gradient = gradient(&model, &texts.group(), &weights);
+    let mut reference = _reference::weights(&model.params);
+    let loss = |reference: &Weights| {
+        let scores = _reference::log_probs(&model.config, reference, &texts.group(), f64::from(TEMPERATURE));
+        let pairs = scores.iter().flatten().zip(weights.iter().flatten());
+        pairs.map(|(score, &weight)| score * f64::from(weight)).sum::<f64>()
+    };
+    let tensors: Vec<_> =
+        model.params.tensors().map(|(name, range, _)| (name.to_owned(), range)).collect();
+    let mut stream = Stream(17);
+    tensors
+        .into_iter()
+        .map(|(name, range)| {
+            let gradient = gradient.data()[range.clone()].to_vec();
+            let mut difference = |direction: &[f64]| {
+                let before = reference[&name].clone();
+                let mut at = |step: f64| {
+                    let moved = before.iter().zip(direction).map(|(x, d)| x + step * d);
+                    reference.insert(name.clone(), moved.collect());
+                    loss(&reference)
+                };
+                let slope = (at(1e-5) - at(-1e-5)) / 2e-5;
+                reference.insert(name.clone(), before);
+                slope
+            };
+            let single = |at: usize| (0..range.len()).map(|i| f64::from(u8::from(i == at))).collect::<Vec<_>>();
+            let picks = [0, range.len() / 3, range.len() - 1];
+            let entries = picks.map(|at| (at, difference(&single(at)))).to_vec();
+            // Mostly along the gradient, so that a slope of zero is not a matter of chance.
+            let size = norm(&gradient) / (gradient.len() as f64).sqrt();
+            let direction: Vec<f64> =
+                gradient.iter().map(|&g| f64::from(g) / size + f64::from(stream.next())).collect();
+            let slope = difference(&direction);
+            Row { name, gradient, entries, along: (direction, slope) }
+        })
+        .collect()
+}
+
+fn rows_with(rows: &[Row], planted: usize, change: impl Fn(&mut [f32])) -> Vec<Row> {
+    rows.iter()
+        .enumerate()
+        .map(|(at, row)| {
+            let mut gradient = row.gradient.clone();
+            if at == planted {
+                change(&mut gradient);
+            }
+            Row {
+                name: row.name.clone(),
+                gradient,
+                entries: row.entries.clone(),
+                along: row.along.clone(),
+            }
+        })
+        .collect()
+}
+
+fn named(faults: &[String]) -> Vec<&str> {
+    faults.iter().map(|fault| fault.split(':').next().unwrap()).collect()
+}
+
+fn gradient(model: &Model, group: &Group<'_>, dlogp: &[Vec<f32>]) -> Params {
+    let mut grads = Params::zeros(&model.config);
+    model.forward(group, TEMPERATURE).unwrap().backward(dlogp, &mut grads).unwrap();
+    grads
+}
+
+fn norm(x: &[f32]) -> f64 {
+    x.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt()
+}
+
+#[test]
+fn a_shared_prompt_gives_the_gradients_of_separate_sequences() {
+    // Long enough for several attention blocks and for answers across a block's border.
+    let model = tiny::model(tiny::config(true, true));
+    let texts = Texts::new(model.config.vocab, 150, &[140, 3, 31]);
+    let weights = texts.weights();
+    let shared = gradient(&model, &texts.group(), &weights);
+    let mut separate = Params::zeros(&model.config);
+    for (answer, dlogp) in texts.answers.iter().zip(&weights) {
+        let group = Group { prompt: &texts.prompt, answers: vec![answer] };
+        let forward = model.forward(&group, TEMPERATURE).unwrap();
+        forward.backward(std::slice::from_ref(dlogp), &mut separate).unwrap();
+    }
+    let gap: Vec<f32> = shared.data().iter().zip(separate.data()).map(|(a, b)| a - b).collect();
+    let error = norm(&gap) / norm(separate.data());
+    assert!(error < 1e-5, "relative error {error:e}");
+}
+
+#[test]
+fn log_probs_and_logits_match_the_reference() {
+    let model = tiny::model(tiny::config(false, true));
+    let texts = Texts::new(model.config.vocab, 140, &[12, 0, 1, 130]);
+    let group = texts.group();
+    let reference = _reference::weights(&model.params);
+    let want = _reference::log_probs(&model.config, &reference, &group, f64::from(TEMPERATURE));
+    let forward = model.forward(&group, TEMPERATURE).unwrap();
+    assert_eq!(forward.log_probs(), model.log_probs(&group, TEMPERATURE).unwrap());
+    for (got, want) in forward.log_probs().iter().flatten().zip(want.iter().flatten()) {
+        assert!((f64::from(*got) - want).abs() < 2e-5, "{got} is not {want}");
+    }
+    let logits = model.logits(&texts.prompt).unwrap();
+    let want = _reference::logits(&model.config, &reference, &texts.prompt).concat();
+    for (got, want) in logits.iter().zip(&want) {
+        assert!((f64::from(*got) - want).abs() < 5e-5, "{got} is not {want}");
+    }
+}
+
+#[test]
+fn entropy_is_that_of_the_whole_distribution() {
+    let model = tiny::model(tiny::config(true, false));
+    let texts = Texts::new(model.config.vocab, 4, &[3]);
+    let entropy = model.forward(&texts.group(), 1.0).unwrap().entropy();
+    let logits = model.logits(&texts.prompt).unwrap();
+    let last: Vec<f64> =
+        logits[3 * model.config.vocab..].iter().map(|&z| f64::from(z).exp()).collect();
+    let sum: f64 = last.iter().sum();
+    let want: f64 = last.iter().map(|e| -e / sum * (e / sum).ln()).sum();
+    assert!((f64::from(entropy[0][0]) - want).abs() < 1e-5, "{} is not {want}", entropy[0][0]);
+}
