@@ -1,6 +1,7 @@
 //! Validate tasks on this machine: `validate TASKS IDS REPOS CACHE [RUNS]`.
 //!
-//! TASKS is a comma-separated list of task files, IDS a file with one instance
+//! TASKS is a comma-separated list of task files, or `toy` for the shipped set
+//! (IDS and REPOS are not read then), IDS a file with one instance
 //! id a line (`#` starts a comment), REPOS a folder of clones, CACHE a folder
 //! for trees and environments. Prints one line per task; exit code 1 if one is
 //! not valid.
@@ -25,8 +26,9 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let runs = rest.first().and_then(|n| n.parse().ok()).unwrap_or(1);
-    let preparer = Preparer { repos: Some(PathBuf::from(repos)), cache_dir: PathBuf::from(cache) };
-    match run(&chosen(tasks, ids), &preparer, runs) {
+    let cache = Path::new(cache);
+    let preparer = Preparer::new(Some(PathBuf::from(repos)), cache);
+    match run(&chosen(tasks, ids), &preparer, cache, runs) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(e) => {
@@ -37,6 +39,9 @@ fn main() -> ExitCode {
 }
 
 fn chosen(files: &str, ids: &str) -> Vec<Task> {
+    if files == "toy" {
+        return patchrl_task::toy::tasks();
+    }
     let text = fs_err::read_to_string(ids).unwrap_or_default();
     let ids: Vec<&str> = text
         .lines()
@@ -55,8 +60,13 @@ fn chosen(files: &str, ids: &str) -> Vec<Task> {
     tasks
 }
 
-fn run(tasks: &[Task], preparer: &Preparer, runs: u32) -> Result<bool, Box<dyn std::error::Error>> {
-    let sandbox = Local::start(TierChoice::Auto, &preparer.cache_dir.join("sandbox"))?;
+fn run(
+    tasks: &[Task],
+    preparer: &Preparer,
+    cache: &Path,
+    runs: u32,
+) -> Result<bool, Box<dyn std::error::Error>> {
+    let sandbox = Local::start(TierChoice::Auto, &cache.join("sandbox"))?;
     println!("sandbox: {}; {} tasks", sandbox.tier(), tasks.len());
     let settings = Settings {
         limits: Limits { wall: Duration::from_mins(30), ..Limits::default() },

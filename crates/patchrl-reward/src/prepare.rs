@@ -8,10 +8,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use patchrl_patch::Changes;
 use patchrl_sandbox::host::{self, Trusted};
-use patchrl_sandbox::python::{self, VenvSpec};
+use patchrl_sandbox::python::{self, Interpreter, VenvSpec};
 use patchrl_sandbox::{SandboxError, git};
 use patchrl_task::{Environment, Task};
 use sha2::{Digest, Sha256};
@@ -28,13 +29,14 @@ const TOY_OWNER: &str = "patchrl-toy";
 const SITE: &str = ".patchrl/site";
 
 /// Makes tasks ready.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Preparer {
-    /// Folder of clones, searched as `git::find_mirror` says. The repositories
-    /// of the toy set need none.
-    pub repos: Option<PathBuf>,
-    /// Folder for trees and virtual environments.
-    pub cache_dir: PathBuf,
+    repos: Option<PathBuf>,
+    cache_dir: PathBuf,
+    /// Interpreters found so far, by wanted version: looking for one starts processes.
+    interpreters: Mutex<BTreeMap<Option<String>, Interpreter>>,
+    /// Clones of the toy set written or seen so far, by name.
+    toys: Mutex<BTreeMap<String, PathBuf>>,
 }
 
 /// A task with all it needs on this machine.
@@ -56,6 +58,19 @@ pub struct Ready {
 }
 
 impl Preparer {
+    /// A preparer that writes trees and virtual environments below `cache_dir`.
+    ///
+    /// `repos` is a folder of clones, searched as [`git::find_mirror`] says. The
+    /// repositories of the toy set need none.
+    pub fn new(repos: Option<PathBuf>, cache_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            repos,
+            cache_dir: cache_dir.into(),
+            interpreters: Mutex::default(),
+            toys: Mutex::default(),
+        }
+    }
+
     /// Make a task ready. Cheap when its tree and environment are there already.
     pub fn prepare(&self, task: &Task) -> Result<Ready, PrepareError> {
         let fail = |source| PrepareError::Sandbox { task: task.id.to_string(), source };
@@ -65,7 +80,7 @@ impl Preparer {
             version: task.version.clone().unwrap_or_else(|| "?".to_owned()),
         })?;
         let mirror = self.mirror(task)?;
-        let interpreter = python::find_interpreter(environment.python.as_deref()).map_err(fail)?;
+        let interpreter = self.interpreter(environment.python.as_deref()).map_err(fail)?;
         let (program, read_only) = if environment.requirements.is_empty() {
             (interpreter.path.clone(), interpreter.prefixes.clone())
         } else {
@@ -90,6 +105,17 @@ impl Preparer {
         })
     }
 
+    fn interpreter(&self, version: Option<&str>) -> Result<Interpreter, SandboxError> {
+        let wanted = version.map(str::to_owned);
+        let mut known = self.interpreters.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(interpreter) = known.get(&wanted) {
+            return Ok(interpreter.clone());
+        }
+        let interpreter = python::find_interpreter(version)?;
+        known.insert(wanted, interpreter.clone());
+        Ok(interpreter)
+    }
+
     /// The clone that holds the task's base commit.
     fn mirror(&self, task: &Task) -> Result<PathBuf, PrepareError> {
         let fail = |source| PrepareError::Sandbox { task: task.id.to_string(), source };
@@ -108,15 +134,17 @@ impl Preparer {
 
     /// A shipped repository, written on first use. Keyed by its stream.
     fn toy_mirror(&self, name: &str) -> Result<Option<PathBuf>, SandboxError> {
-        let Some((_, stream)) = patchrl_task::toy::streams().into_iter().find(|(n, _)| n == name)
-        else {
-            return Ok(None);
-        };
-        let folder = self.cache_dir.join("toy");
-        fs_err::create_dir_all(&folder)?;
-        let dest = folder.join(format!("{name}-{}.git", digest(&[&stream])));
-        git::fast_import(&stream, &dest)?;
-        Ok(Some(dest))
+        let mut known = self.toys.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.is_empty() {
+            let folder = self.cache_dir.join("toy");
+            fs_err::create_dir_all(&folder)?;
+            for (name, stream) in patchrl_task::toy::streams() {
+                let dest = folder.join(format!("{name}-{}.git", digest(&[&stream])));
+                git::fast_import(&stream, &dest)?;
+                known.insert(name, dest);
+            }
+        }
+        Ok(known.get(name).cloned())
     }
 
     /// The tree at the base commit, with what the install command wrote into it.

@@ -18,7 +18,7 @@ pub(crate) struct Bench {
     preparer: Preparer,
     judge: Judge,
     commit: String,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Bench {
@@ -29,8 +29,8 @@ impl Bench {
         let commit = repository::write(&repos);
         let limits = Limits { wall: Duration::from_secs(20), ..Limits::default() };
         let judge = Judge::new(Arc::clone(sandbox), Settings { limits, ..Settings::default() });
-        let preparer = Preparer { repos: Some(repos), cache_dir: folder.path().join("cache") };
-        Self { preparer, judge, commit, _folder: folder }
+        let preparer = Preparer::new(Some(repos), folder.path().join("cache"));
+        Self { preparer, judge, commit, folder }
     }
 
     fn ready(&self, task: &Task) -> Ready {
@@ -211,7 +211,7 @@ pub(crate) fn what_is_missing_is_named_with_a_way_out(sandbox: &Arc<Local>) {
     let error = bench.preparer.prepare(&task).unwrap_err();
     assert!(error.to_string().contains("`some/other`"), "{error}");
     assert!(error.hint().unwrap().contains("git clone"));
-    let nowhere = Preparer { repos: None, ..bench.preparer.clone() };
+    let nowhere = Preparer::new(None, bench.folder.path().join("cache"));
     let error = nowhere.prepare(&task).unwrap_err();
     assert!(matches!(error, PrepareError::NoRepos { .. }));
     assert!(error.hint().unwrap().contains("--repos"));
