@@ -36,7 +36,7 @@ enum Slot {
 }
 
 /// What asking the tree about one path costs.
-const LOOK: u64 = 4096;
+const LOOK: u64 = 512;
 
 struct Session<'p> {
     tree: &'p dyn Tree,

@@ -71,15 +71,14 @@ struct Part<'t> {
 /// Drop thoughts, then look inside the last `<solution>` if there is one.
 fn solution(answer: &str) -> Result<Part<'_>, ExtractFault> {
     let text = after_thoughts(answer)?;
-    let (text, is_closed) =
-        match text.rmatch_indices("<solution>").find(|(at, _)| is_own(text, *at)) {
-            None => (text, false),
-            Some((at, tag)) => {
-                let inside = &text[at + tag.len()..];
-                let end = inside.match_indices("</solution>").find(|(at, _)| is_own(inside, *at));
-                end.map_or((inside, false), |(end, _)| (&inside[..end], true))
-            }
-        };
+    let (text, is_closed) = match own_tags(text, "<solution>").last() {
+        None => (text, false),
+        Some(at) => {
+            let inside = &text[at + "<solution>".len()..];
+            let end = own_tags(inside, "</solution>").next();
+            end.map_or((inside, false), |end| (&inside[..end], true))
+        }
+    };
     let skipped = text.as_ptr() as usize - answer.as_ptr() as usize;
     let line = 1 + answer[..skipped].matches('\n').count();
     Ok(Part { text, line, is_closed })
@@ -87,18 +86,25 @@ fn solution(answer: &str) -> Result<Part<'_>, ExtractFault> {
 
 fn after_thoughts(answer: &str) -> Result<&str, ExtractFault> {
     let is_open = answer.trim_start().starts_with("<think>");
-    let end = answer.match_indices("</think>").find(|(at, _)| is_open || is_own(answer, *at));
+    let end = if is_open { answer.find("</think>") } else { own_tags(answer, "</think>").next() };
     match end {
-        Some((at, tag)) => Ok(&answer[at + tag.len()..]),
+        Some(at) => Ok(&answer[at + "</think>".len()..]),
         None if is_open => Err(ExtractFault::Truncated { inside: "`<think>`" }),
         None => Ok(answer),
     }
 }
 
-/// Is the tag at `at` the model's own, rather than in a line of a diff?
-fn is_own(text: &str, at: usize) -> bool {
-    let line = &text[text[..at].rfind('\n').map_or(0, |end| end + 1)..at];
-    line.trim().is_empty() || !line.starts_with([' ', '+', '-'])
+/// Where `tag` is the model's own, rather than in a line of a diff. The first per line.
+fn own_tags<'t>(text: &'t str, tag: &'t str) -> impl Iterator<Item = usize> + 't {
+    let mut start = 0;
+    text.split_inclusive('\n').filter_map(move |line| {
+        let at = line
+            .find(tag)
+            .filter(|at| line[..*at].trim().is_empty() || !line.starts_with([' ', '+', '-']));
+        let found = at.map(|at| start + at);
+        start += line.len();
+        found
+    })
 }
 
 /// A diff in fences or as it is.

@@ -6,7 +6,7 @@
 use crate::fault::ApplyFault;
 
 /// One unit is about one byte read or written.
-const TOTAL: u64 = 1 << 30;
+const TOTAL: u64 = 1 << 28;
 /// What looking at one line costs beside its bytes.
 pub(crate) const LINE: u64 = 16;
 

@@ -100,11 +100,9 @@ impl Header {
         line: usize,
     ) -> Result<(), DiffFault> {
         let (first, second) = (&first[4..], &second[4..]);
-        if matches!(strip, Strip::Guess) {
-            let (a, b) = (name::has_no_directory(first), name::has_no_directory(second));
-            if a.or(b) == Some(true) && b.or(a) == Some(true) {
-                *strip = Strip::Known(0);
-            }
+        // Git asks both names, but the new one decides.
+        if matches!(strip, Strip::Guess) && name::has_no_directory(second) {
+            *strip = Strip::Known(0);
         }
         let strip = strip.count();
         let found = if name::is_dev_null(first) {

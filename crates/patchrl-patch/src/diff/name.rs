@@ -30,12 +30,9 @@ pub(super) fn plain(text: &str, shorter: Option<&str>, strip: usize) -> Option<S
     }
 }
 
-/// Does the name of a plain diff have no directory? `None` for `/dev/null` or no name.
-pub(super) fn has_no_directory(text: &str) -> Option<bool> {
-    if is_dev_null(text) {
-        return None;
-    }
-    plain(text, None, 0).map(|name| !name.contains('/'))
+/// Is the name of a plain diff one without any directory?
+pub(super) fn has_no_directory(text: &str) -> bool {
+    !is_dev_null(text) && plain(text, None, 0).is_some_and(|name| !name.contains('/'))
 }
 
 pub(super) fn is_dev_null(text: &str) -> bool {

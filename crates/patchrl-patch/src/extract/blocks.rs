@@ -11,6 +11,9 @@ use crate::fault::ExtractFault;
 
 /// All blocks of a text. `None` if it has no SEARCH marker.
 pub(super) fn find(part: &Part<'_>) -> Result<Option<Extraction>, ExtractFault> {
+    if !part.text.contains("<<<<<") {
+        return Ok(None);
+    }
     let lines: Vec<&str> = part.text.split_inclusive('\n').collect();
     let mut reader = Reader { part, lines: &lines, path: None, is_strict: true };
     let mut blocks: Vec<Block> = Vec::new();

@@ -1,0 +1,92 @@
+//! Real patches: parsing and printing gives every byte back.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::Path;
+
+use crate::git;
+use patchrl_patch::{Edit, Patch, Rule, extract};
+
+/// Every line of a compressed JSONL file.
+fn rows(path: &Path) -> Vec<serde_json::Value> {
+    let mut text = String::new();
+    let bytes = fs_err::read(path).unwrap();
+    flate2::read::GzDecoder::new(bytes.as_slice()).read_to_string(&mut text).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn archives(folder: &str) -> Vec<std::path::PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(folder);
+    let Ok(found) = fs_err::read_dir(&root) else {
+        println!("skipped: no {}", root.display());
+        return Vec::new();
+    };
+    let mut paths: Vec<_> = found.map(|it| it.unwrap().path()).collect();
+    paths.retain(|path| path.to_string_lossy().ends_with(".jsonl.gz"));
+    paths.sort();
+    paths
+}
+
+#[test]
+fn gold_patches_print_as_they_were() {
+    let mut patches = BTreeMap::new();
+    for path in archives("instances") {
+        for row in rows(&path) {
+            for field in ["patch", "test_patch"] {
+                let text = row[field].as_str().unwrap().to_owned();
+                patches.insert(text, format!("{} {field}", row["instance_id"]));
+            }
+        }
+    }
+    let (mut files, mut hunks, mut unended) = (0, 0, 0);
+    for (text, name) in &patches {
+        if text.is_empty() {
+            continue;
+        }
+        let ended = if text.ends_with('\n') {
+            text.clone()
+        } else {
+            unended += 1;
+            format!("{text}\n")
+        };
+        let patch = Patch::parse(&ended).unwrap_or_else(|fault| panic!("{name}: {fault}"));
+        assert_eq!(patch.to_string(), ended, "{name}");
+        files += patch.files().len();
+        hunks += patch.files().iter().map(|file| file.hunks.len()).sum::<usize>();
+        for answer in [text.clone(), format!("Fix:\n\n```diff\n{text}\n```\n")] {
+            let found = extract(&answer).unwrap_or_else(|fault| panic!("{name}: {fault}"));
+            let Edit::Diff(found) = found.edit else { panic!("{name}: no diff") };
+            assert_eq!(found.files().len(), patch.files().len(), "{name}");
+            assert_eq!(found.to_string(), patch.to_string(), "{name}");
+        }
+    }
+    println!(
+        "{} patches, {files} files, {hunks} hunks, {unended} without final newline: printed as read",
+        patches.len()
+    );
+}
+
+#[test]
+fn model_patches_are_found_or_named() {
+    let git_is_here = git::is_here();
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for path in archives("predictions") {
+        for row in rows(&path) {
+            let Some(text) = row["model_patch"].as_str() else { continue };
+            let outcome = match extract(text) {
+                Ok(found) => {
+                    assert_eq!(found.rule, Rule::RawDiff);
+                    found.rule.as_str().to_owned()
+                }
+                Err(fault) => {
+                    let end = if text.ends_with('\n') { "" } else { "\n" };
+                    let said = git::parse(&format!("{text}{end}"));
+                    assert!(!git_is_here || said.is_err(), "{fault}: {text}");
+                    fault.as_str().to_owned()
+                }
+            };
+            *counts.entry(outcome).or_default() += 1;
+        }
+    }
+    println!("model patches: {counts:?}");
+}
