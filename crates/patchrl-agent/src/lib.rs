@@ -1,1 +1,7 @@
-//! agent
+//! One episode: what the model is asked, and what a perfect answer looks like.
+
+mod answer;
+mod prompt;
+
+pub use answer::{Change, gold_answer};
+pub use prompt::{Format, PromptConfig, SourceFile, messages};

@@ -1,1 +1,5 @@
-//! eval
+//! How good is it: shares of answers that are a patch, that apply, that resolve.
+
+mod shares;
+
+pub use shares::{EvalConfig, Evaluator, Shares};

@@ -1,1 +1,22 @@
-//! rollout
+//! Many episodes: which tasks a step takes, groups of answers, and their record on disk.
+
+mod episode;
+mod record;
+mod sampling;
+mod seed;
+
+pub use episode::{At, Attempt, Group, Prompt, Roller, Spent, prompt};
+pub use record::{Record, forget_after, records_path, write_records};
+pub use sampling::SamplingConfig;
+pub use seed::{items_of_step, order, sample_seed};
+
+/// Why a batch of rollouts could not be made. Never the model's fault.
+#[derive(Debug, thiserror::Error)]
+pub enum RolloutError {
+    /// The engine refused.
+    #[error(transparent)]
+    Model(#[from] patchrl_model::ModelError),
+    /// The task's files could not be read, or a record not written.
+    #[error(transparent)]
+    File(#[from] std::io::Error),
+}

@@ -1,0 +1,62 @@
+//! The command line: one file for each command.
+
+mod config;
+mod doctor;
+mod eval;
+mod quickstart;
+mod sandbox;
+mod task;
+mod train;
+
+use clap::{Parser, Subcommand};
+
+use crate::exit::Exit;
+use crate::settings::Environment;
+
+/// Reinforcement learning that teaches code models to fix real software.
+///
+/// Exit codes: 0 done, 1 the answer is no, 2 something must be changed by you,
+/// 3 our fault or the machine's.
+#[derive(Debug, Parser)]
+#[command(version, name = "patchrl", max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// The main job, small and real: fetch a model, train it, measure it.
+    Quickstart(quickstart::Quickstart),
+    /// What this machine can do, and what would turn on the rest.
+    Doctor(doctor::Doctor),
+    /// Change the weights of a model.
+    #[command(subcommand)]
+    Train(train::Train),
+    /// Measure a model.
+    #[command(subcommand)]
+    Eval(eval::Eval),
+    /// Look at task sets, make them, and check them by running them.
+    #[command(subcommand)]
+    Task(task::Task),
+    /// Run something in the sandbox, or clean up after a crash.
+    #[command(subcommand)]
+    Sandbox(sandbox::Sandbox),
+    /// Check a configuration, or print all keys with their defaults.
+    #[command(subcommand)]
+    Config(config::Config),
+}
+
+/// Run the command that was asked for.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
+    let environment = Environment::read();
+    match &arguments.command {
+        Command::Quickstart(command) => quickstart::run(command, &environment),
+        Command::Doctor(command) => doctor::run(command, &environment),
+        Command::Train(command) => train::run(command, &environment),
+        Command::Eval(command) => eval::run(command, &environment),
+        Command::Task(command) => task::run(command, &environment),
+        Command::Sandbox(command) => sandbox::run(command, &environment),
+        Command::Config(command) => config::run(command),
+    }
+}

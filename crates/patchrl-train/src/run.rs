@@ -1,0 +1,415 @@
+//! A whole run: warm-up, then the phases of the curriculum, with events and checkpoints.
+//!
+//! Owns the order of things and resuming. A run's numbers follow from its
+//! configuration, its base model and its tasks: seeds come from coordinates, so a
+//! resumed run equals an uninterrupted one bit for bit. Does not print.
+
+use std::path::Path;
+use std::time::Instant;
+
+use patchrl_agent::PromptConfig;
+use patchrl_model::{Model, Params, Policy};
+use patchrl_reward::{Judge, Mode, Ready};
+use patchrl_rollout::{At, Group, Roller, SamplingConfig, Spent, items_of_step, write_records};
+use patchrl_telemetry::{Event, RolloutEnd, Step, StepSft, Telemetry};
+
+use crate::checkpoint::{Checkpoints, State, checkpoint_name, read_optimizer};
+use crate::config::TrainConfig;
+use crate::grpo::{Answer, Batch, Loss, Update, Updater, advantages};
+use crate::optimizer::AdamW;
+use crate::schedule::linear_warmup;
+use crate::sft::{Example, sft_step};
+use crate::{TrainError, sft};
+
+/// Hears what happens while it happens.
+pub trait Listener {
+    /// Something happened; it is in the journal already.
+    fn event(&mut self, event: &Event);
+    /// `done` of `total` in what is going on now.
+    fn progress(&mut self, what: &str, done: u64, total: u64);
+}
+
+/// What a run works on. All of it stays the same while it runs.
+pub struct Run<'a> {
+    /// The run's folder.
+    pub dir: &'a Path,
+    /// What to do to the weights.
+    pub config: &'a TrainConfig,
+    /// How tasks are put to the model.
+    pub prompt: &'a PromptConfig,
+    /// How answers are drawn.
+    pub sampling: &'a SamplingConfig,
+    /// Who judges.
+    pub judge: &'a Judge,
+    /// Tasks to train on.
+    pub tasks: &'a [Ready],
+    /// Journal and metrics.
+    pub telemetry: &'a Telemetry,
+    /// Hash of everything that decides the numbers.
+    pub digest: String,
+}
+
+/// Where a run starts from.
+pub enum Start {
+    /// The base model, at the first step.
+    Fresh,
+    /// A checkpoint of this run.
+    Checkpoint(State),
+}
+
+#[derive(Clone, Copy)]
+enum Phase {
+    Sft,
+    Grpo(Mode),
+}
+
+impl Phase {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Sft => "sft",
+            Self::Grpo(mode) => mode.as_str(),
+        }
+    }
+}
+
+/// The moving parts of a run.
+struct Engine<'p> {
+    policy: &'p mut Policy,
+    optimizer: AdamW,
+    grads: Params,
+    reference: Option<Model>,
+    state: State,
+}
+
+impl Run<'_> {
+    /// Train `policy` to the end of the last phase. `base` loads the weights of
+    /// the model the run began with, which a resumed first phase needs again.
+    pub fn train(
+        &self,
+        policy: &mut Policy,
+        start: Start,
+        base: &dyn Fn() -> Result<Policy, TrainError>,
+        listener: &mut dyn Listener,
+    ) -> Result<(), TrainError> {
+        if self.tasks.is_empty() {
+            return Err(TrainError::NoTasks);
+        }
+        let checkpoints = Checkpoints::new(self.dir, self.config.keep_checkpoints);
+        let phases = self.phases();
+        let mut engine = self.engine(policy, start, &checkpoints)?;
+        while let Some(&(phase, steps)) = phases.get(engine.state.phase) {
+            self.begin_phase(&mut engine, phase, &checkpoints, base, listener)?;
+            let examples = match phase {
+                Phase::Sft => self.examples(engine.policy)?,
+                Phase::Grpo(_) => Vec::new(),
+            };
+            for done in engine.state.phase_step + 1..=steps {
+                match phase {
+                    Phase::Sft => self.sft(&mut engine, &examples, listener)?,
+                    Phase::Grpo(mode) => self.grpo(&mut engine, mode, listener)?,
+                }
+                phase.name().clone_into(&mut engine.state.phase_name);
+                engine.state.phase_step = done;
+                engine.state.step += 1;
+                engine.state.optimizer_steps = engine.optimizer.steps;
+                let ends = done == steps;
+                if ends {
+                    engine.state.phase += 1;
+                    engine.state.phase_step = 0;
+                    engine.state.reference = Some(checkpoint_name(engine.state.step));
+                }
+                if ends || engine.state.step.is_multiple_of(self.config.checkpoint_every) {
+                    self.checkpoint(&engine, phase, &checkpoints, listener)?;
+                }
+            }
+            if steps == 0 {
+                engine.state.phase += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn phases(&self) -> Vec<(Phase, u64)> {
+        let sft = (self.config.sft.steps > 0).then_some((Phase::Sft, self.config.sft.steps));
+        let grpo = self.config.curriculum.iter().map(|p| (Phase::Grpo(p.mode), p.steps));
+        sft.into_iter().chain(grpo).collect()
+    }
+
+    fn engine<'p>(
+        &self,
+        policy: &'p mut Policy,
+        start: Start,
+        checkpoints: &Checkpoints,
+    ) -> Result<Engine<'p>, TrainError> {
+        let parameters = policy.model.params.data().len();
+        let adam = self.config.optimizer;
+        let (optimizer, state) = match start {
+            Start::Fresh => {
+                let state = State {
+                    phase: 0,
+                    phase_name: String::new(),
+                    phase_step: 0,
+                    step: 0,
+                    optimizer_steps: 0,
+                    reference: None,
+                    config: self.digest.clone(),
+                };
+                (AdamW::new(adam, parameters), state)
+            }
+            Start::Checkpoint(state) => {
+                let path = checkpoints.path(&checkpoint_name(state.step));
+                if state.config != self.digest {
+                    return Err(TrainError::OtherConfig(path));
+                }
+                (read_optimizer(&path, adam, parameters, state.optimizer_steps)?, state)
+            }
+        };
+        let grads = Params::zeros(&policy.model.config);
+        Ok(Engine { policy, optimizer, grads, reference: None, state })
+    }
+
+    /// Fresh moments and a reference for a phase that begins; only the reference
+    /// for one that goes on.
+    fn begin_phase(
+        &self,
+        engine: &mut Engine<'_>,
+        phase: Phase,
+        checkpoints: &Checkpoints,
+        base: &dyn Fn() -> Result<Policy, TrainError>,
+        listener: &mut dyn Listener,
+    ) -> Result<(), TrainError> {
+        let begins = engine.state.phase_step == 0;
+        if begins {
+            let parameters = engine.policy.model.params.data().len();
+            engine.optimizer = AdamW::new(self.config.optimizer, parameters);
+            self.say(&Event::PhaseStarted { phase: phase.name().into() }, listener)?;
+        }
+        let wanted = matches!(phase, Phase::Grpo(_)) && self.config.grpo.kl_coef > 0.0;
+        engine.reference = if !wanted {
+            None
+        } else if begins {
+            Some(engine.policy.model.clone())
+        } else {
+            Some(match &engine.state.reference {
+                Some(name) => Policy::load(&checkpoints.path(name))?.model,
+                None => base()?.model,
+            })
+        };
+        Ok(())
+    }
+
+    fn checkpoint(
+        &self,
+        engine: &Engine<'_>,
+        phase: Phase,
+        checkpoints: &Checkpoints,
+        listener: &mut dyn Listener,
+    ) -> Result<(), TrainError> {
+        let name = checkpoints.write(engine.policy, &engine.optimizer, &engine.state)?;
+        let path = format!("checkpoints/{name}");
+        let step = engine.state.step;
+        self.say(&Event::CheckpointWritten { path, phase: phase.name().into(), step }, listener)
+    }
+
+    fn examples(&self, policy: &Policy) -> Result<Vec<Example>, TrainError> {
+        let mut examples = Vec::new();
+        for ready in self.tasks {
+            examples.extend(sft::example(policy, self.prompt, ready)?);
+        }
+        if examples.is_empty() { Err(TrainError::NoExamples) } else { Ok(examples) }
+    }
+
+    fn sft(
+        &self,
+        engine: &mut Engine<'_>,
+        examples: &[Example],
+        listener: &mut dyn Listener,
+    ) -> Result<(), TrainError> {
+        let started = Instant::now();
+        let c = &self.config.sft;
+        let step = engine.state.step;
+        let taken = items_of_step(self.config.seed, step, c.tasks_per_step, examples.len());
+        let batch: Vec<&Example> = taken.iter().map(|&i| &examples[i]).collect();
+        let lr = linear_warmup(c.lr, c.warmup_steps, engine.state.phase_step);
+        let update = sft_step(
+            &mut engine.policy.model,
+            &mut engine.optimizer,
+            &mut engine.grads,
+            &batch,
+            lr,
+        )?;
+        let event = Event::SftStep(StepSft {
+            step: step + 1,
+            loss: update.loss as f32,
+            lr,
+            grad_norm: update.grad_norm,
+            tokens: update.tokens as u64,
+            seconds: started.elapsed().as_secs_f64(),
+        });
+        self.say(&event, listener)
+    }
+
+    fn grpo(
+        &self,
+        engine: &mut Engine<'_>,
+        mode: Mode,
+        listener: &mut dyn Listener,
+    ) -> Result<(), TrainError> {
+        let c = &self.config.grpo;
+        let step = engine.state.step;
+        let taken = items_of_step(self.config.seed, step, c.tasks_per_step, self.tasks.len());
+        let tasks: Vec<&Ready> = taken.iter().map(|&i| &self.tasks[i]).collect();
+        let roller = Roller {
+            policy: engine.policy,
+            prompt: self.prompt,
+            sampling: self.sampling,
+            judge: self.judge,
+        };
+        let at = At { run: self.config.seed, step, group_size: c.group_size };
+        let total = tasks.len() as u64
+            * u64::from(c.group_size)
+            * self.sampling.max_new_tokens as u64;
+        let mut drawn = 0;
+        let (groups, spent) = roller.roll(&tasks, mode, at, &mut |tokens| {
+            drawn += tokens as u64;
+            listener.progress("sampling", drawn, total);
+        })?;
+        let rewards = groups.iter().map(|g| {
+            let rewards: Vec<Option<f32>> = g.attempts.iter().map(|a| a.judgement.reward).collect();
+            advantages(&rewards, c.advantage_scale)
+        });
+        let advantages: Vec<Option<Vec<Option<f32>>>> = rewards.collect();
+        write_records(self.dir, step + 1, &groups, &advantages)?;
+        for event in rollout_events(step + 1, &groups) {
+            self.say(&event, listener)?;
+        }
+
+        let started = Instant::now();
+        let lr = linear_warmup(c.lr, c.warmup_steps, engine.state.phase_step);
+        let update = self.update(engine, &groups, &advantages, lr)?;
+        let mut event = step_event(&groups, &advantages, spent, &update);
+        event.phase = mode.as_str().into();
+        event.step = step + 1;
+        event.lr = lr;
+        event.update_s = started.elapsed().as_secs_f64();
+        self.say(&Event::StepEnded(event), listener)
+    }
+
+    fn update(
+        &self,
+        engine: &mut Engine<'_>,
+        groups: &[Group],
+        advantages: &[Option<Vec<Option<f32>>>],
+        lr: f32,
+    ) -> Result<Update, TrainError> {
+        let c = &self.config.grpo;
+        let batches: Vec<Batch<'_>> = groups
+            .iter()
+            .zip(advantages)
+            .filter_map(|(group, advantages)| {
+                let answers = self.counted(group, advantages.as_ref()?);
+                (!answers.is_empty()).then_some(Batch { prompt: &group.prompt.tokens, answers })
+            })
+            .collect();
+        let loss = Loss { clip_low: c.clip_low, clip_high: c.clip_high, kl_coef: c.kl_coef };
+        Updater {
+            model: &mut engine.policy.model,
+            reference: engine.reference.as_ref(),
+            optimizer: &mut engine.optimizer,
+            grads: &mut engine.grads,
+            loss,
+            // Greedy answers are scored at the model's own temperature.
+            temperature: if self.sampling.temperature > 0.0 { self.sampling.temperature } else { 1.0 },
+        }
+        .run(&batches, c.updates_per_step, lr)
+    }
+
+    /// The answers of a group whose tokens enter the loss.
+    fn counted<'g>(&self, group: &'g Group, advantages: &[Option<f32>]) -> Vec<Answer<'g>> {
+        group
+            .attempts
+            .iter()
+            .zip(advantages)
+            .filter(|(a, _)| {
+                let cut = a.sample.finish == patchrl_model::Finish::Length;
+                !(cut && self.config.grpo.mask_truncated)
+            })
+            .filter_map(|(a, advantage)| {
+                Some(Answer {
+                    tokens: &a.sample.tokens,
+                    sampled: &a.sample.log_probs,
+                    advantage: (*advantage)?,
+                })
+            })
+            .collect()
+    }
+
+    fn say(&self, event: &Event, listener: &mut dyn Listener) -> Result<(), TrainError> {
+        self.telemetry.emit(event)?;
+        listener.event(event);
+        Ok(())
+    }
+}
+
+fn rollout_events(step: u64, groups: &[Group]) -> Vec<Event> {
+    let mut events = Vec::new();
+    for group in groups {
+        for (sample, attempt) in group.attempts.iter().enumerate() {
+            let cut = attempt.sample.finish == patchrl_model::Finish::Length;
+            events.push(Event::RolloutEnded(RolloutEnd {
+                step,
+                task: group.prompt.task.as_str().to_owned(),
+                sample: sample as u32,
+                outcome: attempt.judgement.outcome.as_str().to_owned(),
+                reward: attempt.judgement.reward,
+                tokens: attempt.sample.tokens.len() as u32,
+                finish: if cut { "length" } else { "stop" }.into(),
+            }));
+        }
+    }
+    events
+}
+
+fn step_event(
+    groups: &[Group],
+    advantages: &[Option<Vec<Option<f32>>>],
+    spent: Spent,
+    update: &Update,
+) -> Step {
+    let all: Vec<_> = groups.iter().flat_map(|g| &g.attempts).collect();
+    let rewards: Vec<f64> =
+        all.iter().filter_map(|a| a.judgement.reward).map(f64::from).collect();
+    let n = rewards.len().max(1) as f64;
+    let mean = rewards.iter().sum::<f64>() / n;
+    let variance = rewards.iter().map(|r| (r - mean).powi(2)).sum::<f64>() / n;
+    let count = |what: &dyn Fn(&&&patchrl_rollout::Attempt) -> bool| {
+        all.iter().filter(|a| what(a)).count() as u64
+    };
+    Step {
+        loss: update.loss as f32,
+        kl: update.kl as f32,
+        grad_norm: update.grad_norm,
+        reward_mean: mean as f32,
+        reward_std: variance.sqrt() as f32,
+        samples: all.len() as u64,
+        patches_nonempty: count(&|a| a.judgement.parts.valid_diff),
+        patches_applied: count(&|a| a.judgement.parts.applied),
+        tests_passed: count(&|a| a.judgement.outcome == patchrl_reward::Outcome::Resolved),
+        groups_without_signal: advantages.iter().filter(|a| a.is_none()).count() as u64,
+        lost: count(&|a| a.judgement.reward.is_none()),
+        ratio_mismatch: update.mismatch as f32,
+        tokens: spent.tokens as u64,
+        sample_s: spent.sampling.as_secs_f64(),
+        reward_s: spent.judging.as_secs_f64(),
+        peak_memory_bytes: peak_memory(),
+        ..Step::default()
+    }
+}
+
+/// The process's highest resident memory so far, in bytes; 0 where the system does not say.
+fn peak_memory() -> u64 {
+    let status = fs_err::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|l| l.split_whitespace().next()).and_then(|n| n.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
