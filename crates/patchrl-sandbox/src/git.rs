@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::SandboxError;
 use crate::host::{self, Trusted};
-use crate::scratch::Scratch;
+use crate::scratch::{Scratch, rename_into_place};
 
 /// The clone of `repo` (`owner/name`) in the folder `repos`, bare or not.
 ///
@@ -65,7 +65,7 @@ pub fn export(mirror: &Path, commit: &str, dest: &Path) -> Result<(), SandboxErr
     };
     git(&["read-tree", commit])?;
     git(&["checkout-index", "--all", "--force", "--quiet"])?;
-    scratch.rename_into_place(&tree, dest)
+    rename_into_place(&tree, dest)
 }
 
 /// The full name of a commit; an error if the clone does not hold it.
@@ -89,7 +89,7 @@ pub fn fast_import(stream: &[u8], dest: &Path) -> Result<(), SandboxError> {
             .env("GIT_DIR", path)
             .stdin(finished(stream)),
     )?;
-    scratch.rename_into_place(&bare, dest)
+    rename_into_place(&bare, dest)
 }
 
 /// The stream with the `done` line that `--done` asks for, so that a stream
@@ -148,7 +148,7 @@ fn command(args: &[&str]) -> Trusted {
         .env("GIT_NO_LAZY_FETCH", "1")
         .env("GIT_TERMINAL_PROMPT", "0")
         .env("LC_ALL", "C")
-        .deadline(Duration::from_secs(300));
+        .deadline(Duration::from_mins(5));
     for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"] {
         trusted = trusted.env_remove(name);
     }

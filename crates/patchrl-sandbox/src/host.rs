@@ -39,7 +39,7 @@ impl Trusted {
             env: BTreeMap::new(),
             unset: Vec::new(),
             stdin: Vec::new(),
-            deadline: Duration::from_secs(600),
+            deadline: Duration::from_mins(10),
         }
     }
 

@@ -50,7 +50,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            wall: Duration::from_secs(300),
+            wall: Duration::from_mins(5),
             memory: Bytes::mib(2048),
             processes: 128,
             output: Bytes::mib(1),

@@ -3,6 +3,8 @@
 //! Untrusted commands go through [`Local`], trusted ones (git, pip) through
 //! [`host`]. A binary that uses [`Local`] calls [`init_main`] first in `main`.
 
+#[cfg(feature = "init-before-main")]
+mod early;
 mod error;
 pub mod git;
 pub mod host;

@@ -111,8 +111,14 @@ impl VenvSpec {
             source: None,
             source_key: String::new(),
             env: BTreeMap::new(),
-            deadline: Duration::from_secs(1800),
+            deadline: Duration::from_mins(30),
         }
+    }
+
+    /// Putting pip into an environment is most of the work of making it.
+    fn needs_pip(&self) -> bool {
+        let named = |argv: &Vec<String>| argv.iter().any(|word| word.contains("pip"));
+        !self.requirements.is_empty() || self.install.as_ref().is_some_and(named)
     }
 
     fn key(&self) -> String {
@@ -174,7 +180,12 @@ fn whole(dir: &Path) -> Option<Venv> {
 fn build(spec: &VenvSpec, dir: &Path) -> Result<Venv, SandboxError> {
     let text = dir.display().to_string();
     let base = spec.interpreter.path.display().to_string();
-    let made = pip_command(spec, vec![&base, "-m", "venv", &text]);
+    let mut argv = vec![base.as_str(), "-m", "venv"];
+    if !spec.needs_pip() {
+        argv.push("--without-pip");
+    }
+    argv.push(&text);
+    let made = pip_command(spec, argv);
     if let Err(error) = host::run_ok(&made) {
         // Debian's python3 has no ensurepip; virtualenv brings its own pip.
         let _ = remove_tree(dir);

@@ -32,20 +32,20 @@ impl Scratch {
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }
-
-    /// Rename `from`, a part of this folder, to `dest`. Somebody else having
-    /// put it there first is fine.
-    pub(crate) fn rename_into_place(&self, from: &Path, dest: &Path) -> Result<(), SandboxError> {
-        match fs_err::rename(from, dest) {
-            Err(_) if dest.is_dir() => Ok(()),
-            other => Ok(other?),
-        }
-    }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = remove_tree(&self.0);
+    }
+}
+
+/// Rename `from`, a part of a [`Scratch`], to `dest`. Somebody else having put
+/// it there first is fine.
+pub(crate) fn rename_into_place(from: &Path, dest: &Path) -> Result<(), SandboxError> {
+    match fs_err::rename(from, dest) {
+        Err(_) if dest.is_dir() => Ok(()),
+        other => Ok(other?),
     }
 }
 

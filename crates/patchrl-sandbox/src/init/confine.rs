@@ -23,6 +23,35 @@ const NEWEST: ABI = ABI::V6;
 /// `CAP_DAC_OVERRIDE` and `CAP_DAC_READ_SEARCH`.
 const FILE_RIGHTS: u64 = 1 << 1 | 1 << 2;
 
+/// What programs read in `/etc`. Not all of it: the command may run as user 0 or
+/// with root's right to read.
+const SETTINGS: [&str; 24] = [
+    "alternatives",
+    "ca-certificates",
+    "crypto-policies",
+    "debian_version",
+    "fonts",
+    "group",
+    "host.conf",
+    "hosts",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "locale.alias",
+    "localtime",
+    "magic",
+    "mime.types",
+    "nsswitch.conf",
+    "os-release",
+    "passwd",
+    "pki/tls/certs",
+    "protocols",
+    "python3",
+    "services",
+    "ssl/certs",
+    "timezone",
+];
+
 /// End this process when its parent ends.
 pub(super) fn die_with_parent() {
     prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64);
@@ -273,8 +302,11 @@ fn outer_ruleset(spec: &Spec, places: &Places) -> Step<RulesetCreated> {
             .handle_access(AccessNet::from_all(ABI::V4))?
             .scope(Scope::AbstractUnixSocket | Scope::Signal)?
             .create()?;
-        for name in root::SYSTEM {
+        for name in root::SYSTEM.into_iter().filter(|name| *name != "etc") {
             ruleset = allow(ruleset, &Path::new("/").join(name), read)?;
+        }
+        for name in SETTINGS {
+            ruleset = allow(ruleset, &Path::new("/etc").join(name), read)?;
         }
         for name in ["/proc", "/sys/devices/system/cpu"] {
             ruleset = allow(ruleset, Path::new(name), read)?;

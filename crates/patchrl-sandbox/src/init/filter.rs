@@ -16,6 +16,7 @@ use crate::Tier;
 
 /// What the filter must do because nothing else does.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "four facts that do not depend on each other")]
 pub(super) struct Weakness {
     /// The command runs as the user who started it, so that user's files could
     /// be given other modes, times and owners by name.

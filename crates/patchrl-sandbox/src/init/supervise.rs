@@ -61,7 +61,7 @@ pub(super) fn watch(spec: &Spec, command: Pid, orphaned: &dyn Fn() -> bool) -> E
 /// process 1 and end as it does.
 pub(super) fn forward(second: Pid) -> Step<()> {
     loop {
-        if wait_for_signal(Duration::from_secs(3600)) == Some(libc::SIGTERM) {
+        if wait_for_signal(Duration::from_hours(1)) == Some(libc::SIGTERM) {
             let _ = kill(second, Signal::SIGTERM);
         }
         match waitpid(second, Some(WaitPidFlag::WNOHANG)) {
@@ -112,9 +112,7 @@ fn reap(command: Pid) -> Option<Ending> {
                 ending = Some(Ending::Signaled(signal as i32));
             }
             Ok(WaitStatus::StillAlive) => return ending,
-            Ok(_) => {}
-            // A signal that the table does not know ends up here too.
-            Err(Errno::EINTR) => {}
+            Ok(_) | Err(Errno::EINTR) => {}
             Err(Errno::ECHILD) => return ending.or(Some(Ending::Signaled(libc::SIGKILL))),
             Err(_) => return ending,
         }

@@ -57,7 +57,7 @@ pub(super) fn collect(spec: &Spec, places: &Places) -> Vec<(String, Vec<u8>)> {
 
 fn read(root: &OwnedFd, path: &str) -> Option<Vec<u8>> {
     let (folders, name) = split(path)?;
-    let dir = walk(root, &folders, None).ok()?;
+    let dir = walk(root, &folders, Missing::Refuse).ok()?;
     let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
     let file = File::from(openat(&dir, name, flags, Mode::empty()).ok()?);
     let meta = file.metadata().ok()?;
@@ -72,7 +72,7 @@ fn read(root: &OwnedFd, path: &str) -> Option<Vec<u8>> {
 
 fn delete(root: &OwnedFd, path: &str) -> Result<(), Errno> {
     let (mut folders, name) = split(path).ok_or(Errno::EINVAL)?;
-    let dir = match walk(root, &folders, None) {
+    let dir = match walk(root, &folders, Missing::Refuse) {
         Err(Errno::ENOENT | Errno::ENOTDIR) => return Ok(()),
         other => other?,
     };
@@ -82,7 +82,7 @@ fn delete(root: &OwnedFd, path: &str) -> Result<(), Errno> {
     }
     // Folders that are empty now go too, as git has it.
     while let Some(name) = folders.pop() {
-        let dir = walk(root, &folders, None)?;
+        let dir = walk(root, &folders, Missing::Refuse)?;
         if unlinkat(&dir, name, UnlinkatFlags::RemoveDir).is_err() {
             break;
         }
@@ -92,7 +92,7 @@ fn delete(root: &OwnedFd, path: &str) -> Result<(), Errno> {
 
 fn put(root: &OwnedFd, write: &Write1, bytes: &[u8], owner: Option<u32>) -> Result<(), Errno> {
     let (folders, name) = split(&write.path).ok_or(Errno::EINVAL)?;
-    let dir = walk(root, &folders, Some(owner))?;
+    let dir = walk(root, &folders, Missing::Make(owner))?;
     match unlinkat(&dir, name, UnlinkatFlags::NoRemoveDir) {
         Ok(()) | Err(Errno::ENOENT) => {}
         Err(e) => return Err(e),
@@ -129,13 +129,21 @@ pub(crate) fn split(path: &str) -> Option<(Vec<&str>, &str)> {
     (!path.contains('\0')).then_some((names, name))
 }
 
-/// Go down from `root`. With `make`, missing folders are made, for that owner.
-fn walk(root: &OwnedFd, folders: &[&str], make: Option<Option<u32>>) -> Result<OwnedFd, Errno> {
+/// What to do about a folder that is not there.
+#[derive(Clone, Copy)]
+enum Missing {
+    Refuse,
+    /// Make it, for that owner.
+    Make(Option<u32>),
+}
+
+/// Go down from `root`.
+fn walk(root: &OwnedFd, folders: &[&str], missing: Missing) -> Result<OwnedFd, Errno> {
     let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let mut dir = root.try_clone().map_err(|_| Errno::EMFILE)?;
     for name in folders {
-        let next = match (openat(&dir, *name, flags, Mode::empty()), make) {
-            (Err(Errno::ENOENT), Some(owner)) => {
+        let next = match (openat(&dir, *name, flags, Mode::empty()), missing) {
+            (Err(Errno::ENOENT), Missing::Make(owner)) => {
                 mkdirat(&dir, *name, Mode::from_bits_truncate(0o755))?;
                 let made = openat(&dir, *name, flags, Mode::empty())?;
                 if let Some(id) = owner {

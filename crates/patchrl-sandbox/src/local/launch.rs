@@ -21,7 +21,7 @@ use crate::init::wire::{Ended, Frame, Spec, encode};
 use crate::{Bytes, Ending, Output, SandboxError};
 
 /// For building the walls, copying a tree included.
-const SETUP: Duration = Duration::from_secs(120);
+const SETUP: Duration = Duration::from_mins(2);
 /// For killing and reading back after the wall-clock limit.
 const GRACE: Duration = Duration::from_secs(10);
 /// A command that prints this many times its cap is stopped.
@@ -126,7 +126,7 @@ impl Running {
                 PollFd::new(output.as_fd(), if output_open { PollFlags::POLLIN } else { none }),
             ];
             let millis = u16::try_from(left.as_millis() + 1).unwrap_or(u16::MAX);
-            let ready = poll(&mut fds[..1 + usize::from(output_open)], PollTimeout::from(millis));
+            let ready = poll(&mut fds[..=usize::from(output_open)], PollTimeout::from(millis));
             if ready == Err(nix::errno::Errno::EINTR) {
                 continue;
             }

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use patchrl_sandbox::{Bytes, Ending, Tier};
 
-use crate::{Fixture, text};
+use crate::{Fixture, Test, text};
 
-pub(crate) const TESTS: &[(&str, fn(&Fixture))] = &[
+pub(crate) const TESTS: &[Test] = &[
     ("a_network_connection_fails", network),
     ("a_fork_bomb_is_contained", fork_bomb),
     ("a_ten_gigabyte_allocation_ends", allocation),
@@ -103,13 +103,15 @@ for i in range(0, len(x), 4096): x[i] = 1";
     // Many processes with a little each.
     let code = "import os, time
 for _ in range(16):
-    if os.fork() == 0: x = b'x' * (40 << 20); time.sleep(15); os._exit(0)
-os.wait(); time.sleep(15)";
+    if os.fork() == 0: x = b'x' * (40 << 20); time.sleep(6); os._exit(0)
+for _ in range(16):
+    if os.waitstatus_to_exitcode(os.wait()[1]) != 0: raise SystemExit(3)";
     let Some(mut job) = f.python(code) else { return };
     job.limits.memory = Bytes::mib(256);
     let output = f.run(&job);
-    assert_ne!(output.ending, Ending::TimedOut, "{}", text(&output));
-    assert!(output.wall < Duration::from_secs(18), "{:?}", output.wall);
+    // Without a control group the sum is seen by the watcher only.
+    let stopped = matches!(output.ending, Ending::OutOfMemory | Ending::Exited(1 | 3));
+    assert!(stopped, "{} {}", output.ending, text(&output));
 }
 
 fn memory_files(f: &Fixture) {

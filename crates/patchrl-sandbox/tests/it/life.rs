@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use patchrl_sandbox::{Job, Local, Tier, TierChoice, reap};
 
-use crate::Fixture;
+use crate::{Fixture, Test};
 
-pub(crate) const TESTS: &[(&str, fn(&Fixture))] =
+pub(crate) const TESTS: &[Test] =
     &[("overhead_is_small", overhead), ("a_killed_owner_takes_its_jobs_along", killed_owner)];
 
 const VICTIM: &str = "PATCHRL_TEST_VICTIM";

@@ -1,6 +1,7 @@
 //! The sandbox from outside, in each tier that this machine gives.
 //!
 //! Has its own `main` since the test binary is also the sandboxes' init.
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests report and stop")]
 
 mod hostile;
 mod life;
@@ -11,7 +12,7 @@ use std::time::Instant;
 
 use patchrl_sandbox::{Job, Local, Output, SandboxError, Tier, TierChoice};
 
-type Test = (&'static str, fn(&Fixture));
+pub(crate) type Test = (&'static str, fn(&Fixture));
 
 /// A sandbox of one tier with a small tree.
 pub(crate) struct Fixture {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use patchrl_sandbox::{Ending, FileWrite, SandboxError, Tier};
 
-use crate::{Fixture, text};
+use crate::{Fixture, Test, text};
 
-pub(crate) const TESTS: &[(&str, fn(&Fixture))] = &[
+pub(crate) const TESTS: &[Test] = &[
     ("writes_are_in_place_and_the_base_is_not_changed", writes),
     ("output_files_come_back", collect),
     ("the_environment_is_clean", environment),
@@ -73,7 +73,7 @@ fn read_only(f: &Fixture) {
     let mut job = f.shell(&script);
     job.read_only.push(shown.clone());
     let said = text(&f.run(&job));
-    assert!(said.starts_with("seen\n"), "{said}");
+    assert!(said.starts_with("seen"), "{said}");
     if f.local.tier() != Tier::None {
         assert_eq!(fs_err::read_to_string(shown.join("file")).unwrap(), "seen\n");
         let hidden = f.run(&f.shell(&script));
