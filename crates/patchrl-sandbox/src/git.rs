@@ -97,7 +97,11 @@ pub fn fast_import(stream: &[u8], dest: &Path) -> Result<(), SandboxError> {
 fn finished(stream: &[u8]) -> Vec<u8> {
     let mut bytes = stream.to_vec();
     if !bytes.ends_with(b"\ndone\n") {
-        bytes.extend_from_slice(b"\ndone\n");
+        // An empty line after a command that has its own is a command without a name.
+        if !bytes.ends_with(b"\n") {
+            bytes.push(b'\n');
+        }
+        bytes.extend_from_slice(b"done\n");
     }
     bytes
 }
