@@ -6,9 +6,12 @@
 
 pub mod environment;
 pub mod filter;
+mod git_object;
+pub mod inject;
 pub mod record;
 pub mod split;
 pub mod store;
+pub mod toy;
 
 pub use environment::{Environment, Runner};
 pub use record::{FieldFault, Task, TaskId};

@@ -1,0 +1,1 @@
+"""Leap years, weekdays and clock times."""

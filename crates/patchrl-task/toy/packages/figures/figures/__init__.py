@@ -1,0 +1,1 @@
+"""Rectangles, boxes and points in the plane."""

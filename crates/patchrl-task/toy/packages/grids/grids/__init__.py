@@ -1,0 +1,1 @@
+"""Cells and moves on a grid of squares."""

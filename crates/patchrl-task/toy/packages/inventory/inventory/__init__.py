@@ -1,0 +1,1 @@
+"""Stock on shelves and orders against it."""

@@ -1,0 +1,1 @@
+"""Money as whole cents: show it, tax it, share it."""

@@ -1,0 +1,1 @@
+"""Pages and chunks of long lists."""

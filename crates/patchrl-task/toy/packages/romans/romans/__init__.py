@@ -1,0 +1,1 @@
+"""Roman numerals and other ways to write a number."""

@@ -1,0 +1,1 @@
+"""Points, grades and rankings for games and tests."""

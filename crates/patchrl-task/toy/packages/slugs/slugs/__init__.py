@@ -1,0 +1,1 @@
+"""Slugs, names and cases of words."""

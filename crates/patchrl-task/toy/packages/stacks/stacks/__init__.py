@@ -1,0 +1,1 @@
+"""Stacks and queues on plain lists. Nothing is changed in place."""

@@ -1,0 +1,1 @@
+"""A few statistics over small lists."""

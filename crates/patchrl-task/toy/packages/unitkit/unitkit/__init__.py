@@ -1,0 +1,1 @@
+"""Conversions between everyday units."""
