@@ -200,10 +200,8 @@ impl<'p> Session<'p> {
     fn finish(self) -> Result<Changes, ApplyFault> {
         for path in self.written.keys() {
             for above in tree::parents(path) {
-                let is_file = match self.written.contains_key(above) {
-                    true => true,
-                    false => !self.removed.contains(above) && self.read(above)?.is_some(),
-                };
+                let is_file = self.written.contains_key(above)
+                    || (!self.removed.contains(above) && self.read(above)?.is_some());
                 if is_file {
                     return Err(ApplyFault::AlreadyExists { path: above.to_owned() });
                 }

@@ -9,18 +9,13 @@ use super::{Claim, Move};
 use crate::fault::DiffFault;
 
 /// Leading path components to drop: one, until a plain diff shows names without any.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) enum Strip {
     /// One component, not yet certain.
+    #[default]
     Guess,
     /// So many, for the rest of the text.
     Known(usize),
-}
-
-impl Default for Strip {
-    fn default() -> Self {
-        Self::Guess
-    }
 }
 
 impl Strip {

@@ -749,8 +749,11 @@ const CASES: &[Case] = &[
     ),
 ];
 
-/// What git applies and this crate refuses: name, files, patch, and our word for it.
-const REFUSED: &[(&str, &[(&str, &str)], &str, &str)] = &[
+/// Name, files, patch, and our word for the fault.
+type Refusal = (&'static str, &'static [(&'static str, &'static str)], &'static str, &'static str);
+
+/// What git applies and this crate refuses.
+const REFUSED: &[Refusal] = &[
     (
         "binary data",
         &[],

@@ -1,5 +1,7 @@
 //! Generated files and damaged diffs: verdict and bytes must equal git's. Round trips.
 
+use std::fmt::Write as _;
+
 use patchrl_patch::{Edit, Entry, Mode, Patch, extract, unified};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -100,7 +102,8 @@ fn trimmed(diff: &str, context: usize) -> String {
         let [old, new] = [numbers[0], numbers[numbers.len() / 2]];
         let kept = &hunk[1 + lead..hunk.len() - tail];
         let count = |mark| kept.iter().filter(|line| line.starts_with([' ', mark])).count();
-        out += &format!("@@ -{},{} +{},{} @@\n", old + lead, count('-'), new + lead, count('+'));
+        let (old, new) = (old + lead, new + lead);
+        writeln!(out, "@@ -{old},{} +{new},{} @@", count('-'), count('+')).unwrap();
         out += &kept.concat();
     }
     out

@@ -1,5 +1,6 @@
 //! Ten megabytes of bad will each: linear time, no panic, a fault where it is too much.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use patchrl_patch::{Changes, Edit, Entry, Mode, Patch, extract, unified};
@@ -12,6 +13,10 @@ const LIMIT: Duration = Duration::from_secs(8);
 
 fn repeated(piece: &str) -> String {
     piece.repeat(SIZE / piece.len())
+}
+
+fn joined(numbers: Range<usize>, piece: impl Fn(usize) -> String) -> String {
+    numbers.map(piece).collect::<Vec<_>>().concat()
 }
 
 fn entry(bytes: impl Into<Vec<u8>>) -> Entry {
@@ -77,25 +82,25 @@ fn blocks_and_hunks_on_a_large_file() {
     let hunks = format!("--- a/f.py\n+++ b/f.py\n{}", repeated("@@ -9,2 +9,2 @@\n-x\n+y\n x\n"));
     timed("hunks that crowd at one place", || end(&hunks, &same));
 
-    let many: String = (0..200_000).map(|at| format!("{at}\n")).collect();
+    let many = joined(0..200_000, |at| format!("{at}\n"));
     let files: Files = [("f.py".to_owned(), entry(many))].into();
-    let ordered: String = (1..100_000)
-        .map(|at| format!("@@ -{0},2 +{0},2 @@\n-{1}\n+x\n {0}\n", 2 * at, 2 * at - 1))
-        .collect();
+    let ordered = joined(1..100_000, |at| {
+        format!("@@ -{0},2 +{0},2 @@\n-{1}\n+x\n {0}\n", 2 * at, 2 * at - 1)
+    });
     timed("a hundred thousand hunks in order", || {
         end(&format!("--- a/f.py\n+++ b/f.py\n{ordered}"), &files)
     });
 
     let block = "f.py\n<<<<<<< SEARCH\nq\n=======\nr\n>>>>>>> REPLACE\n";
     timed("blocks not found", || end(&repeated(block), &same));
-    let turn: String = (0..50_000)
-        .map(|at| format!("f.py\n<<<<<<< SEARCH\n{at}\n=======\n-{at}\n>>>>>>> REPLACE\n"))
-        .collect();
+    let turn = joined(0..50_000, |at| {
+        format!("f.py\n<<<<<<< SEARCH\n{at}\n=======\n-{at}\n>>>>>>> REPLACE\n")
+    });
     timed("fifty thousand blocks", || end(&turn, &files));
 
-    let copies: String = (0..100_000)
-        .map(|at| format!("diff --git a/f.py b/g{at}\ncopy from f.py\ncopy to g{at}\n"))
-        .collect();
+    let copies = joined(0..100_000, |at| {
+        format!("diff --git a/f.py b/g{at}\ncopy from f.py\ncopy to g{at}\n")
+    });
     timed("copies of a large file", || end(&copies, &files));
 }
 

@@ -1,6 +1,7 @@
 //! The crate against the real `git apply`, real patches and hostile text.
 
 #![expect(clippy::disallowed_methods, reason = "the reference is the git program")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "all of this is test code")]
 
 mod cases;
 mod generated;
