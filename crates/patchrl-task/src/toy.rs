@@ -300,3 +300,101 @@ static PACKAGES: [Embedded; 18] = [
     package!("colours", "rgb", "mixing"),
     package!("paging", "pages", "chunks"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::inject::{candidates, gold_patch};
+
+    #[test]
+    fn shipped_tasks_are_what_the_packages_give() {
+        let recipe = Recipe::default();
+        let tasks = tasks();
+        for package in packages() {
+            let seed = seeded(recipe.seed, package.name);
+            let repo = package.repo();
+            for task in tasks.iter().filter(|task| task.repo == repo) {
+                let path = &task.touched_files()[0];
+                let clean = &package.package.files[path];
+                let buggy = undo(&task.patch, clean).expect("the patch is of this text");
+                let mutation = candidates(clean, seeded(seed, path))
+                    .into_iter()
+                    .find(|mutation| mutation.new_source == buggy)
+                    .expect("the bug is a candidate");
+                assert_eq!(Some(mutation.kind), kind(task), "{}", task.id);
+                assert_eq!(task.extra["bug"]["line"], mutation.line, "{}", task.id);
+                assert_eq!(gold_patch(path, &buggy, clean), task.patch);
+                assert_eq!(package.base_commit(path, &buggy), task.base_commit);
+            }
+        }
+    }
+
+    #[test]
+    fn every_task_is_small_and_says_what_is_wrong() {
+        let tasks = tasks();
+        let commits: BTreeSet<&str> = tasks.iter().map(|task| task.base_commit.as_str()).collect();
+        assert_eq!(commits.len(), tasks.len(), "every bug is another tree");
+        for task in &tasks {
+            assert_eq!(task.touched_files().len(), 1, "{}", task.id);
+            let hunk = task.patch.split_once("\n@@").map_or("", |(_, hunk)| hunk);
+            let changed = |sign: char| hunk.lines().filter(|line| line.starts_with(sign)).count();
+            assert!(changed('-') <= 1 && (1..=2).contains(&changed('+')), "{}", task.id);
+            assert!(task.problem_statement.len() <= 200, "{}", task.id);
+            for line in hunk.lines().filter_map(|line| line.strip_prefix('+')) {
+                assert!(!task.problem_statement.contains(line.trim()), "{} tells", task.id);
+            }
+            assert!(!task.fail_to_pass.is_empty(), "{}", task.id);
+            assert!(task.fail_to_pass.len() <= task.pass_to_pass.len(), "{}", task.id);
+        }
+    }
+
+    #[test]
+    fn sides_are_by_package_and_large_enough() {
+        let tasks = tasks();
+        let count = |split| tasks.iter().filter(|task| task.split == Some(split)).count();
+        assert_eq!((count(Split::Train), count(Split::HeldOut)), (252, 48));
+        for package in packages() {
+            let repo = package.repo();
+            let own = || tasks.iter().filter(|task| task.repo == repo);
+            assert!(own().count() >= 12, "{repo}");
+            assert!(own().all(|task| task.split == Some(package.split)), "{repo}");
+        }
+    }
+
+    #[test]
+    fn what_a_prompt_shows_is_short() {
+        for package in packages() {
+            for path in &package.package.sources {
+                let text = &package.package.files[path];
+                assert!((10..=28).contains(&text.lines().count()), "{path}");
+                assert!(text.len() <= 640, "{path}: {} bytes", text.len());
+            }
+        }
+    }
+
+    #[test]
+    fn the_history_ends_in_the_package() {
+        for package in packages() {
+            assert!(package.history.len() >= 3, "{}", package.name);
+            assert_eq!(package.trees().pop(), Some(package.package.files.clone()));
+            let times: Vec<u64> = package.history.iter().map(|past| past.time).collect();
+            assert!(times.is_sorted(), "{}", package.name);
+        }
+    }
+
+    #[test]
+    fn every_test_of_a_package_is_named_by_its_tasks() {
+        let tasks = tasks();
+        for package in packages() {
+            let files = package.package.files.iter();
+            let suites = files.filter(|(path, _)| path.starts_with("tests/test_"));
+            let count: usize = suites.map(|(_, text)| text.matches("    def test_").count()).sum();
+            for task in tasks.iter().filter(|task| task.repo == package.repo()) {
+                assert_eq!(task.fail_to_pass.len() + task.pass_to_pass.len(), count, "{}", task.id);
+                assert!(task.test_files().len() == 2, "{}", task.id);
+            }
+        }
+    }
+}

@@ -1,4 +1,5 @@
 //! Task sets through the crate's front door.
 
+mod git_stream;
 mod swe_bench;
 mod task_files;
