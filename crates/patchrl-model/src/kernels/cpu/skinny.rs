@@ -128,7 +128,11 @@ fn tile<S: Simd, const X: usize, const W: usize>(
     let ws: [&[S::f32s]; W] = std::array::from_fn(|row| &w[row].0[..steps]);
     let mut sums = [[simd.splat_f32s(0.0); W]; X];
     for step in 0..steps {
-        let weights: [S::f32s; W] = std::array::from_fn(|col| ws[col][step]);
+        // No closure in this loop: one that is not inlined costs more than the product.
+        let mut weights = [simd.splat_f32s(0.0); W];
+        for col in 0..W {
+            weights[col] = ws[col][step];
+        }
         for row in 0..X {
             let value = xs[row][step];
             for col in 0..W {
