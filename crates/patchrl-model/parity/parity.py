@@ -58,7 +58,7 @@ def main():
     (args.work / "lines.json").write_text(json.dumps(lines))
     (args.work / "prompts.json").write_text(json.dumps(prompts))
     subprocess.run(
-        ["cargo", "run", "--quiet", "--release", "--package", "patchrl-model", "--example", "parity", "--",
+        ["cargo", "run", "--quiet", "--package", "patchrl-model", "--example", "parity", "--",
          str(args.model.resolve()), str(args.work.resolve())],
         cwd=HERE, check=True)
 

@@ -3,6 +3,10 @@
 
 mod _reference;
 mod determinism;
+mod fake_hub;
+mod gguf_file;
 mod gradient;
+mod policy_files;
 mod sampling;
+mod sources;
 mod tiny;
