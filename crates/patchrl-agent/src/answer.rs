@@ -35,7 +35,8 @@ fn edit_block(change: &Change<'_>) -> Option<String> {
     let new: Vec<&str> = change.new.lines().collect();
     let head = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
     let most = old.len().min(new.len()) - head;
-    let tail = old.iter().rev().zip(new.iter().rev()).take(most).take_while(|(a, b)| a == b).count();
+    let tail =
+        old.iter().rev().zip(new.iter().rev()).take(most).take_while(|(a, b)| a == b).count();
     if new.is_empty() || (head == old.len() && head == new.len()) {
         return None;
     }

@@ -89,7 +89,8 @@ fn render(issue: &str, files: &[SourceFile], keep: &[Vec<bool>], format: Format)
                 continue;
             }
             if let Some(first) = gap.take() {
-                let _ = writeln!(out, "[lines {} to {} left out]", first * PIECE + 1, piece * PIECE);
+                let _ =
+                    writeln!(out, "[lines {} to {} left out]", first * PIECE + 1, piece * PIECE);
             }
             for line in chunk {
                 out.push_str(line);

@@ -35,7 +35,12 @@ impl Console {
 
     /// Progress in bytes.
     pub(crate) fn bytes(&mut self, what: &str, done: u64, total: u64) {
-        self.draw(what, done, total, "{msg} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec} {eta}");
+        self.draw(
+            what,
+            done,
+            total,
+            "{msg} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec} {eta}",
+        );
     }
 
     /// Take the bar away.

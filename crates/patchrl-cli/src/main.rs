@@ -18,6 +18,7 @@ fn main() -> ExitCode {
     if let Some(code) = patchrl_sandbox::init_main() {
         return ExitCode::from(code as u8);
     }
+    patchrl_model::keep_freed_memory();
     let arguments = match commands::Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {

@@ -23,7 +23,11 @@ impl Form {
 }
 
 /// A report: `text` for people, `value` as JSON for programs, on stdout.
-pub(crate) fn report<T: Serialize>(form: Form, value: &T, text: impl FnOnce() -> String) -> anyhow::Result<()> {
+pub(crate) fn report<T: Serialize>(
+    form: Form,
+    value: &T,
+    text: impl FnOnce() -> String,
+) -> anyhow::Result<()> {
     match form {
         Form::Json => println!("{}", serde_json::to_string(value)?),
         Form::Text => println!("{}", text().trim_end()),

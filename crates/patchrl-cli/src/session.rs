@@ -63,8 +63,7 @@ impl<'a> Session<'a> {
         tasks: &[Task],
         console: &mut Console,
     ) -> anyhow::Result<Vec<Ready>> {
-        let preparer =
-            Preparer::new(self.settings.repos.clone(), self.environment.cache.clone());
+        let preparer = Preparer::new(self.settings.repos.clone(), self.environment.cache.clone());
         let total = tasks.len() as u64;
         let mut ready = Vec::with_capacity(tasks.len());
         for (i, task) in tasks.iter().enumerate() {

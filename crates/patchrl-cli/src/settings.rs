@@ -186,7 +186,8 @@ fn read_fault(message: &str, path: &Path) -> SettingsError {
         return SettingsError::Form { path: path.into(), why: message.to_owned() };
     }
     let place = message.split("unknown field").next().unwrap_or("").trim().trim_end_matches(':');
-    let key = if place.is_empty() { quoted[0].to_owned() } else { format!("{place}.{}", quoted[0]) };
+    let key =
+        if place.is_empty() { quoted[0].to_owned() } else { format!("{place}.{}", quoted[0]) };
     let nearest = quoted[1..]
         .iter()
         .map(|known| (strsim::damerau_levenshtein(quoted[0], known), *known))

@@ -105,8 +105,7 @@ impl Roller<'_> {
             })
             .collect();
         let sampling = self.sampling.resolve(self.policy.tokenizer.eos().to_vec());
-        let sampled =
-            patchrl_model::generate(&self.policy.model, &requests, &sampling, on_token)?;
+        let sampled = patchrl_model::generate(&self.policy.model, &requests, &sampling, on_token)?;
         let mut spent = Spent { sampling: started.elapsed(), ..Spent::default() };
 
         let judging = Instant::now();

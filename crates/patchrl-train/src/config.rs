@@ -141,7 +141,10 @@ impl TrainConfig {
             ));
         }
         if !(self.grpo.kl_coef.is_finite() && self.grpo.kl_coef >= 0.0) {
-            return Err(format!("`grpo.kl_coef` is {}, but it must be 0 or more", self.grpo.kl_coef));
+            return Err(format!(
+                "`grpo.kl_coef` is {}, but it must be 0 or more",
+                self.grpo.kl_coef
+            ));
         }
         if !(0.0..1.0).contains(&self.grpo.clip_low) || !(self.grpo.clip_high > 0.0) {
             return Err("`grpo.clip_low` must be in 0 to 1 and `grpo.clip_high` above 0".into());

@@ -48,7 +48,9 @@ pub enum TrainError {
     #[error("no task is left to train on")]
     NoTasks,
     /// Warm-up asked for, and no gold patch can be said as an answer.
-    #[error("no task has a gold patch that can be written as an answer, so nothing can be learnt by SFT")]
+    #[error(
+        "no task has a gold patch that can be written as an answer, so nothing can be learnt by SFT"
+    )]
     NoExamples,
 }
 

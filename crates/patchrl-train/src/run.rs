@@ -266,9 +266,8 @@ impl Run<'_> {
             judge: self.judge,
         };
         let at = At { run: self.config.seed, step, group_size: c.group_size };
-        let total = tasks.len() as u64
-            * u64::from(c.group_size)
-            * self.sampling.max_new_tokens as u64;
+        let total =
+            tasks.len() as u64 * u64::from(c.group_size) * self.sampling.max_new_tokens as u64;
         let mut drawn = 0;
         let (groups, spent) = roller.roll(&tasks, mode, at, &mut |tokens| {
             drawn += tokens as u64;
@@ -319,7 +318,11 @@ impl Run<'_> {
             grads: &mut engine.grads,
             loss,
             // Greedy answers are scored at the model's own temperature.
-            temperature: if self.sampling.temperature > 0.0 { self.sampling.temperature } else { 1.0 },
+            temperature: if self.sampling.temperature > 0.0 {
+                self.sampling.temperature
+            } else {
+                1.0
+            },
         }
         .run(&batches, c.updates_per_step, lr)
     }
@@ -377,8 +380,7 @@ fn step_event(
     update: &Update,
 ) -> Step {
     let all: Vec<_> = groups.iter().flat_map(|g| &g.attempts).collect();
-    let rewards: Vec<f64> =
-        all.iter().filter_map(|a| a.judgement.reward).map(f64::from).collect();
+    let rewards: Vec<f64> = all.iter().filter_map(|a| a.judgement.reward).map(f64::from).collect();
     let n = rewards.len().max(1) as f64;
     let mean = rewards.iter().sum::<f64>() / n;
     let variance = rewards.iter().map(|r| (r - mean).powi(2)).sum::<f64>() / n;

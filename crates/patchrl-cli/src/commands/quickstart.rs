@@ -76,10 +76,11 @@ pub(crate) fn run(flags: &Quickstart, environment: &Environment) -> anyhow::Resu
         ready: &train,
         held_out: held_out.len(),
     };
-    let (policy, telemetry) = training.run(flags.resume, &mut console, |policy, telemetry, c| {
-        c.say("measuring the base model on held-out tasks");
-        measure.run(policy, When::Before, telemetry, c)
-    })?;
+    let (policy, telemetry) =
+        training.run(flags.resume, &mut console, |policy, telemetry, c| {
+            c.say("measuring the base model on held-out tasks");
+            measure.run(policy, When::Before, telemetry, c)
+        })?;
     console.say("measuring the trained model on the same tasks");
     measure.run(&policy, When::After, &telemetry, &mut console)?;
     let seconds = started.elapsed().as_secs_f64();
@@ -159,7 +160,8 @@ pub(crate) fn evaluate(
         samples: settings.eval.samples,
         seed: settings.train.seed,
     };
-    let most = tasks.len() as u64 * u64::from(settings.eval.samples) * sampling.max_new_tokens as u64;
+    let most =
+        tasks.len() as u64 * u64::from(settings.eval.samples) * sampling.max_new_tokens as u64;
     let shares = evaluator.run(
         tasks,
         &mut |drawn| console.progress("tokens drawn", drawn, most),
@@ -177,9 +179,7 @@ fn finish(
     before: &Evaluation,
     after: &Evaluation,
 ) -> anyhow::Result<Exit> {
-    let shares = |e: &Evaluation| {
-        json!({ "valid_diff": e.valid_diff, "applied": e.applied, "resolved": e.resolved })
-    };
+    let shares = |e: &Evaluation| json!({ "valid_diff": e.valid_diff, "applied": e.applied, "resolved": e.resolved });
     let value = json!({
         "before": shares(before),
         "after": shares(after),

@@ -239,8 +239,8 @@ impl Training<'_> {
         let weights = at.as_ref().map_or(self.model, |(path, _)| path);
         console.say(&format!("loading {}", weights.display()));
         let mut policy = session::load_policy(weights)?;
-        console.steps =
-            settings.train.sft.steps + settings.train.curriculum.iter().map(|p| p.steps).sum::<u64>();
+        console.steps = settings.train.sft.steps
+            + settings.train.curriculum.iter().map(|p| p.steps).sum::<u64>();
         let start = match at {
             Some((_, state)) => {
                 let phase = state.phase_name.clone();

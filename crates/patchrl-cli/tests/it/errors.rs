@@ -103,7 +103,11 @@ fn a_full_disk_keeps_the_last_checkpoint() {
     let small = dir.path().join("small");
     fs_err::create_dir(&small).unwrap();
     let mount = |args: &[&str]| {
-        std::process::Command::new("mount").args(args).arg(&small).status().is_ok_and(|s| s.success())
+        std::process::Command::new("mount")
+            .args(args)
+            .arg(&small)
+            .status()
+            .is_ok_and(|s| s.success())
     };
     if !mount(&["-t", "tmpfs", "-o", "size=220k", "tmpfs"]) {
         println!("skipped: no right to mount a small file system");
@@ -112,8 +116,20 @@ fn a_full_disk_keeps_the_last_checkpoint() {
     write_model(&dir.path().join("model"));
     let run = small.join("run").display().to_string();
     let said = finish(patchrl(dir.path()).args([
-        "train", "sft", "--model", "./model", "--max-steps", "4", "--train-limit", "4",
-        "--checkpoint-every", "1", "--max-prompt-tokens", "900", "--run", &run,
+        "train",
+        "sft",
+        "--model",
+        "./model",
+        "--max-steps",
+        "4",
+        "--train-limit",
+        "4",
+        "--checkpoint-every",
+        "1",
+        "--max-prompt-tokens",
+        "900",
+        "--run",
+        &run,
     ]));
     let checkpoints = small.join("run/checkpoints");
     let whole: Vec<String> = fs_err::read_dir(&checkpoints)
@@ -123,8 +139,16 @@ fn a_full_disk_keeps_the_last_checkpoint() {
     let weights = checkpoints.join("latest/model.safetensors").exists();
     let _ = std::process::Command::new("umount").arg("-l").arg(&small).status();
     assert_eq!(said.code, 3, "{}", said.err);
-    assert!(said.err.contains("disk is full") || said.err.contains("No space left"), "{}", said.err);
+    assert!(
+        said.err.contains("disk is full") || said.err.contains("No space left"),
+        "{}",
+        said.err
+    );
     assert!(said.err.contains("hint: free some space"), "{}", said.err);
-    assert!(state.is_ok() && weights, "the last whole checkpoint is there: {whole:?}\n{}", said.err);
+    assert!(
+        state.is_ok() && weights,
+        "the last whole checkpoint is there: {whole:?}\n{}",
+        said.err
+    );
     assert!(!whole.iter().any(|name| name.ends_with(".partial")), "{whole:?}");
 }

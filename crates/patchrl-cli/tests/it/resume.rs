@@ -14,8 +14,18 @@ const STEPS: &str = "6";
 fn train(dir: &Path, run: &str) -> Command {
     let mut command = patchrl(dir);
     command.args([
-        "train", "grpo", "--config", "run.yaml", "--model", "./model", "--train-limit", "6",
-        "--checkpoint-every", "2", "--run", run,
+        "train",
+        "grpo",
+        "--config",
+        "run.yaml",
+        "--model",
+        "./model",
+        "--train-limit",
+        "6",
+        "--checkpoint-every",
+        "2",
+        "--run",
+        run,
     ]);
     command
 }

@@ -12,7 +12,8 @@ const LAYERS: usize = 2;
 /// Write the folder. Tokens are bytes, and two markers.
 pub(crate) fn write_model(folder: &Path) {
     fs_err::create_dir_all(folder).unwrap();
-    let write = |name: &str, value: &Value| fs_err::write(folder.join(name), value.to_string()).unwrap();
+    let write =
+        |name: &str, value: &Value| fs_err::write(folder.join(name), value.to_string()).unwrap();
     let alphabet = alphabet();
     let vocab: Map<String, Value> =
         alphabet.iter().enumerate().map(|(id, c)| (c.to_string(), json!(id))).collect();
@@ -35,7 +36,10 @@ pub(crate) fn write_model(folder: &Path) {
     );
     let template = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}\
                     {% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
-    write("tokenizer_config.json", &json!({ "eos_token": "<|im_end|>", "chat_template": template }));
+    write(
+        "tokenizer_config.json",
+        &json!({ "eos_token": "<|im_end|>", "chat_template": template }),
+    );
     write(
         "config.json",
         &json!({
@@ -51,7 +55,8 @@ pub(crate) fn write_model(folder: &Path) {
 
 /// The 256 characters that stand for bytes in GPT-2's alphabet, in the order of the bytes.
 fn alphabet() -> Vec<char> {
-    let kept = |b: u32| (33..=126).contains(&b) || (161..=172).contains(&b) || (174..=255).contains(&b);
+    let kept =
+        |b: u32| (33..=126).contains(&b) || (161..=172).contains(&b) || (174..=255).contains(&b);
     let mut next = 256;
     (0..256_u32)
         .map(|b| {
@@ -94,7 +99,10 @@ fn weights() -> Vec<u8> {
             let value = if shape.len() == 1 { 1.0 } else { 0.4 * noise };
             data.extend(value.to_le_bytes());
         }
-        header.insert(name, json!({ "dtype": "F32", "shape": shape, "data_offsets": [start, data.len()] }));
+        header.insert(
+            name,
+            json!({ "dtype": "F32", "shape": shape, "data_offsets": [start, data.len()] }),
+        );
     }
     let header = Value::Object(header).to_string();
     let mut file = (header.len() as u64).to_le_bytes().to_vec();

@@ -48,8 +48,7 @@ impl Loss {
     pub fn term(&self, token: Token) -> Term {
         let ratio = f64::from(token.logp - token.old).exp();
         let advantage = f64::from(token.advantage);
-        let bounded =
-            ratio.clamp(1.0 - f64::from(self.clip_low), 1.0 + f64::from(self.clip_high));
+        let bounded = ratio.clamp(1.0 - f64::from(self.clip_low), 1.0 + f64::from(self.clip_high));
         let clipped = bounded * advantage < ratio * advantage;
         let (policy, slope) = if clipped {
             (-bounded * advantage, 0.0)
