@@ -28,7 +28,7 @@ pub enum PrepareError {
         repo: String,
     },
     /// Clone, commit, interpreter, virtual environment or git.
-    #[error("task `{task}`: {source}")]
+    #[error("task `{task}` cannot be made ready")]
     Sandbox {
         /// The task.
         task: String,
