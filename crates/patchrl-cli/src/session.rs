@@ -149,7 +149,7 @@ impl FetchWheel for Pip {
             &folder,
             requirement,
         ])
-        .deadline(Duration::from_secs(900));
+        .deadline(Duration::from_mins(15));
         host::run_ok(&command).map(drop).map_err(|e| format!("{:#}", anyhow::Error::from(e)))
     }
 }
@@ -162,7 +162,7 @@ pub(crate) fn run_dir(name: Option<&str>, stem: &str) -> PathBuf {
         Some(name) => Path::new("runs").join(name),
         None => {
             let numbered = |n: u32| Path::new("runs").join(format!("{stem}-{n:03}"));
-            let n = (1..).find(|n| !numbered(*n).exists());
+            let n = (1..=u32::MAX).find(|n| !numbered(*n).exists());
             numbered(n.unwrap_or(1))
         }
     }

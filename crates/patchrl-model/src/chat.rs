@@ -78,7 +78,8 @@ impl ChatTemplate {
         let mut environment = Environment::new();
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         environment.set_syntax(syntax.map_err(|e| fault(&e))?);
-        environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        environment
+            .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
         environment.set_fuel(Some(FUEL));
         environment.set_formatter(write_as_python);
         environment.add_filter("tojson", to_json);
@@ -87,10 +88,7 @@ impl ChatTemplate {
         });
         let mut template = Self { environment, names: Vec::new() };
         template.set_day(Day::default());
-        template
-            .environment
-            .add_template_owned(NAME, source.to_owned())
-            .map_err(|e| fault(&e))?;
+        template.environment.add_template_owned(NAME, source.to_owned()).map_err(|e| fault(&e))?;
         Ok(template)
     }
 
@@ -110,7 +108,9 @@ impl ChatTemplate {
         let names: Value = names.collect();
         let messages: Vec<Value> = messages
             .iter()
-            .map(|m| Value::from_pairs([("role", m.role.as_str()), ("content", m.content.as_str())]))
+            .map(|m| {
+                Value::from_pairs([("role", m.role.as_str()), ("content", m.content.as_str())])
+            })
             .collect();
         let context = context! {
             messages,
@@ -214,20 +214,18 @@ fn write_as_python(
 }
 
 /// `json.dumps(value, ensure_ascii=False, indent=indent)`.
+#[expect(clippy::needless_pass_by_value, reason = "the signature of a filter")]
 fn to_json(value: &Value, kwargs: Kwargs) -> Result<String, Error> {
     let indent: Option<usize> = kwargs.get("indent")?;
     let fault = |e: serde_json::Error| Error::new(ErrorKind::BadSerialization, e.to_string());
     let mut bytes = Vec::new();
-    match indent.map(|n| " ".repeat(n.min(16))) {
-        Some(indent) => {
-            let pretty = serde_json::ser::PrettyFormatter::with_indent(indent.as_bytes());
-            let mut out = serde_json::Serializer::with_formatter(&mut bytes, pretty);
-            value.serialize(&mut out).map_err(fault)?;
-        }
-        None => {
-            let mut out = serde_json::Serializer::with_formatter(&mut bytes, PythonSpacing);
-            value.serialize(&mut out).map_err(fault)?;
-        }
+    if let Some(indent) = indent.map(|n| " ".repeat(n.min(16))) {
+        let pretty = serde_json::ser::PrettyFormatter::with_indent(indent.as_bytes());
+        let mut out = serde_json::Serializer::with_formatter(&mut bytes, pretty);
+        value.serialize(&mut out).map_err(fault)?;
+    } else {
+        let mut out = serde_json::Serializer::with_formatter(&mut bytes, PythonSpacing);
+        value.serialize(&mut out).map_err(fault)?;
     }
     String::from_utf8(bytes).map_err(|e| Error::new(ErrorKind::BadSerialization, e.to_string()))
 }
@@ -236,11 +234,19 @@ fn to_json(value: &Value, kwargs: Kwargs) -> Result<String, Error> {
 struct PythonSpacing;
 
 impl serde_json::ser::Formatter for PythonSpacing {
-    fn begin_array_value<W: ?Sized + io::Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+    fn begin_array_value<W: ?Sized + io::Write>(
+        &mut self,
+        out: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
         if first { Ok(()) } else { out.write_all(b", ") }
     }
 
-    fn begin_object_key<W: ?Sized + io::Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+    fn begin_object_key<W: ?Sized + io::Write>(
+        &mut self,
+        out: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
         if first { Ok(()) } else { out.write_all(b", ") }
     }
 
@@ -253,8 +259,18 @@ impl Day {
     /// The date directives of strftime; a clock time is midnight.
     fn format(self, format: &str) -> String {
         const MONTHS: [&str; 12] = [
-            "January", "February", "March", "April", "May", "June", "July", "August", "September",
-            "October", "November", "December",
+            "January",
+            "February",
+            "March",
+            "April",
+            "May",
+            "June",
+            "July",
+            "August",
+            "September",
+            "October",
+            "November",
+            "December",
         ];
         let month = MONTHS[usize::from(self.month.clamp(1, 12)) - 1];
         let mut out = String::new();
@@ -264,18 +280,18 @@ impl Day {
                 out.push(c);
                 continue;
             }
-            match chars.next() {
-                Some('d') => out += &format!("{:02}", self.day),
-                Some('m') => out += &format!("{:02}", self.month),
-                Some('Y') => out += &format!("{:04}", self.year),
-                Some('y') => out += &format!("{:02}", self.year % 100),
-                Some('B') => out += month,
-                Some('b') => out += &month[..3],
-                Some('H' | 'M' | 'S') => out += "00",
-                Some('%') => out.push('%'),
-                Some(other) => out.extend(['%', other]),
-                None => out.push('%'),
-            }
+            let part = match chars.next() {
+                Some('d') => format!("{:02}", self.day),
+                Some('m') => format!("{:02}", self.month),
+                Some('Y') => format!("{:04}", self.year),
+                Some('y') => format!("{:02}", self.year % 100),
+                Some('B') => month.to_owned(),
+                Some('b') => month[..3].to_owned(),
+                Some('H' | 'M' | 'S') => "00".to_owned(),
+                Some('%') | None => "%".to_owned(),
+                Some(other) => format!("%{other}"),
+            };
+            out.push_str(&part);
         }
         out
     }

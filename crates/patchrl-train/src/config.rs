@@ -146,7 +146,8 @@ impl TrainConfig {
                 self.grpo.kl_coef
             ));
         }
-        if !(0.0..1.0).contains(&self.grpo.clip_low) || !(self.grpo.clip_high > 0.0) {
+        let high = self.grpo.clip_high;
+        if !(0.0..1.0).contains(&self.grpo.clip_low) || high <= 0.0 || high.is_nan() {
             return Err("`grpo.clip_low` must be in 0 to 1 and `grpo.clip_high` above 0".into());
         }
         Ok(())

@@ -58,6 +58,9 @@ impl AdamW {
     ///
     /// # Errors
     /// A norm that is not finite changes nothing and is returned as an error.
+    ///
+    /// # Panics
+    /// If the slices are not all as long as the moments.
     pub fn step(
         &mut self,
         params: &mut [f32],
@@ -130,10 +133,11 @@ mod tests {
         let config = AdamWConfig { weight_decay: 0.01, max_grad_norm: 1e9, ..Default::default() };
         let mut adam = AdamW::new(config, 2);
         let mut w = [1.0_f32, -2.0];
+        let whole = vec![Range { start: 0, end: 2 }];
         for g in [[0.5_f32, -1.0], [0.1, 0.2], [-0.3, 0.4]] {
-            adam.step(&mut w, &g, &[0..2], 0.1).expect("finite");
+            adam.step(&mut w, &g, &whole, 0.1).expect("finite");
         }
-        let want = [0.795_908, -1.829_730];
+        let want = [0.795_908, -1.829_73];
         for (got, want) in w.iter().zip(want) {
             assert!((got - want).abs() < 2e-5, "{got} is not {want}");
         }

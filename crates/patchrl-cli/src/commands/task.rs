@@ -92,11 +92,7 @@ fn validate(flags: &Validate, environment: &Environment) -> anyhow::Result<Exit>
     for (i, ready) in ready.iter().enumerate() {
         console.progress("validating", i as u64, tasks.len() as u64);
         let found = patchrl_reward::validate(&session.judge, ready, flags.runs);
-        if found.valid {
-            valid += 1
-        } else {
-            invalid += 1
-        }
+        *(if found.valid { &mut valid } else { &mut invalid }) += 1;
         let line = if flags.json {
             serde_json::to_string(&found)?
         } else {

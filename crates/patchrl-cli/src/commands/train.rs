@@ -241,19 +241,16 @@ impl Training<'_> {
         let mut policy = session::load_policy(weights)?;
         console.steps = settings.train.sft.steps
             + settings.train.curriculum.iter().map(|p| p.steps).sum::<u64>();
-        let start = match at {
-            Some((_, state)) => {
-                let phase = state.phase_name.clone();
-                let event = Event::Resumed { phase, step: state.step };
-                telemetry.emit(&event)?;
-                console.event(&event);
-                Start::Checkpoint(state)
-            }
-            None => {
-                self.begin(&telemetry, &digest)?;
-                before(&policy, &telemetry, console)?;
-                Start::Fresh
-            }
+        let start = if let Some((_, state)) = at {
+            let phase = state.phase_name.clone();
+            let event = Event::Resumed { phase, step: state.step };
+            telemetry.emit(&event)?;
+            console.event(&event);
+            Start::Checkpoint(state)
+        } else {
+            self.begin(&telemetry, &digest)?;
+            before(&policy, &telemetry, console)?;
+            Start::Fresh
         };
         let run = Run {
             dir: self.dir,

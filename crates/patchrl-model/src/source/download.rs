@@ -3,6 +3,7 @@
 //! Owns the partial file (`.<name>.<revision>.part`), the retries and the checks of size and
 //! SHA-256. Does not know what the file is for.
 
+use std::fmt::Write as _;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
@@ -42,7 +43,7 @@ enum Attempt {
 
 impl Transfer<'_> {
     /// Fetch into `folder` unless it is there already. Returns the size.
-    pub(super) fn into_folder(
+    pub(super) fn fetch_into(
         &self,
         folder: &Path,
         revision: &str,
@@ -70,12 +71,8 @@ impl Transfer<'_> {
 
     fn attempt(&self, part: &Path, report: &mut Report<'_>) -> Result<Attempt, Miss> {
         let write = |e| ModelError::write(part, e);
-        let mut file = OpenOptions::new()
-            .create(true)
-            .read(true)
-            .append(true)
-            .open(part)
-            .map_err(write)?;
+        let mut file =
+            OpenOptions::new().create(true).read(true).append(true).open(part).map_err(write)?;
         let have = file.metadata().map_err(write)?.len();
         if have > 0 && self.expected.size == Some(have) {
             return Ok(Attempt::Whole);
@@ -150,7 +147,8 @@ impl Transfer<'_> {
 
 /// Compare with what was announced; a file that differs is removed.
 fn check(path: &Path, name: &str, expected: &Expected) -> Result<u64, ModelError> {
-    let size = fs_err::metadata(path).map_err(|e| ModelError::io("cannot read a download", e))?.len();
+    let size =
+        fs_err::metadata(path).map_err(|e| ModelError::io("cannot read a download", e))?.len();
     let wrong = |what, want: String, got: String| {
         let _ = fs_err::remove_file(path);
         Err(ModelError::WrongDigest { file: name.to_owned(), what, want, got })
@@ -183,7 +181,10 @@ fn sha256(path: &Path) -> Result<String, ModelError> {
 
 /// Lower-case hexadecimal.
 pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// The first byte in `bytes 100-199/200`.

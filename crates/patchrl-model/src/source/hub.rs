@@ -66,7 +66,7 @@ pub(super) fn fetch(
             name: &file.name,
             expected: &file.expected,
         };
-        let size = transfer.into_folder(&folder, &listing.revision, report)?;
+        let size = transfer.fetch_into(&folder, &listing.revision, report)?;
         sizes.insert(file.name.clone(), json!(size));
     }
     let manifest = json!({"repo": repo, "revision": listing.revision, "files": sizes});
@@ -151,8 +151,7 @@ fn choose(repo: &str, listing: &Value) -> Result<Listing, String> {
     let has = |name: &str| siblings.iter().any(|file| file["rfilename"] == name);
     let wanted = |name: &str| {
         let shard = name.starts_with("model-") && name.ends_with(".safetensors");
-        SMALL.contains(&name)
-            || if has(SINGLE) { name == SINGLE } else { name == INDEX || shard }
+        SMALL.contains(&name) || if has(SINGLE) { name == SINGLE } else { name == INDEX || shard }
     };
     for name in &SMALL[..2] {
         if !has(name) {

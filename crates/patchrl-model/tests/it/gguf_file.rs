@@ -133,7 +133,9 @@ fn put_value(out: &mut Vec<u8>, value: &Value) {
             kind(9);
             kind(8);
             out.extend((texts.len() as u64).to_le_bytes());
-            texts.iter().for_each(|text| put_text(out, text));
+            for text in texts {
+                put_text(out, text);
+            }
         }
         Value::I32s(values) => {
             kind(9);

@@ -57,7 +57,7 @@ mod tests {
     fn group_scale_matches_trl() {
         // torch: (r - r.mean()) / (r.std() + 1e-4) for r = [1, 0.3, 0.3, 0].
         let got = advantages(&[Some(1.0), Some(0.3), Some(0.3), Some(0.0)], Scale::Group);
-        let want = [1.413_880_f32, -0.235_647, -0.235_647, -0.942_587];
+        let want = [1.413_88_f32, -0.235_647, -0.235_647, -0.942_587];
         for (g, w) in got.expect("signal").iter().zip(want) {
             let g = g.expect("nothing was lost");
             assert!((g - w).abs() < 1e-5, "{g} is not {w}");
