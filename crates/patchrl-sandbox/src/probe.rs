@@ -85,14 +85,9 @@ pub fn probe_with_init(dir: &Path, init: &Path) -> Report {
         features.push(if there {
             have(name, "the kernel holds the limit".to_owned())
         } else {
-            missing(
-                name,
-                "the limit is held by counting and by rlimits".to_owned(),
-                Some(
-                    "run as root, or in a delegated group (`systemd-run --user --scope`)"
-                        .to_owned(),
-                ),
-            )
+            let how = "the limit is held by counting and by rlimits".to_owned();
+            let remedy = "run as root, or in a delegated group (`systemd-run --user --scope`)";
+            missing(name, how, Some(remedy.to_owned()))
         });
     }
     Report { tier, features }

@@ -106,12 +106,8 @@ impl Plan {
         let mut visible = vec![places.workspace.as_path()];
         visible.extend(spec.read_only.iter().map(PathBuf::as_path));
         let open = visible.iter().all(|path| open_to_all(path));
-        let uid = match spec.tier {
-            Tier::Namespaces => None,
-            Tier::Landlock => spec.uid,
-            // No Landlock, so no rights to leave it with.
-            Tier::None => spec.uid.filter(|_| open),
-        };
+        // Without a user namespace only another user is bound by the limit on processes.
+        let uid = spec.uid.filter(|_| spec.tier != Tier::Namespaces);
         Ok(Self {
             argv: argv?,
             env: env?,
@@ -161,13 +157,14 @@ impl Plan {
             setrlimit(*resource, hard, hard).map_err(|e| format!("limit {resource:?}: {e}"))?;
         }
         nix::unistd::chdir(&self.cwd).map_err(|e| format!("entering the workspace: {e}"))?;
-        if self.tier == Tier::None {
-            die_with_parent();
-            return self.become_user();
-        }
         self.become_user()?;
-        self.drop_capabilities()?;
+        if self.tier != Tier::None || self.uid.is_some() {
+            self.drop_capabilities()?;
+        }
         die_with_parent();
+        if self.tier == Tier::None {
+            return Ok(());
+        }
         if nix::unistd::getppid().as_raw() != init && self.tier != Tier::Namespaces {
             return Err("the init is gone".to_owned());
         }
@@ -192,8 +189,8 @@ impl Plan {
         nix::unistd::setresuid(user, user, user).map_err(|e| format!("giving up root: {e}"))
     }
 
-    /// Give up every capability, or every one but the two for reading files;
-    /// Landlock, which they do not overrule, then says which.
+    /// Give up every capability, or every one but the two for reading files; where
+    /// there is Landlock, they do not overrule it.
     fn drop_capabilities(&self) -> Step<()> {
         let keep = if self.keep_file_rights { FILE_RIGHTS } else { 0 };
         for cap in 0..64 {

@@ -41,6 +41,13 @@ pub(super) fn build(spec: &Spec) -> Step<()> {
     let at = spec.mount_point.display().to_string();
     mounts::mount("tmpfs", &at, MsFlags::MS_NOSUID | MsFlags::MS_NODEV, "size=1m,mode=755")?;
     nix::unistd::chdir(&spec.mount_point).map_err(|e| format!("entering the root: {e}"))?;
+    // What the new root is made of lies beside it and goes with the old one, in
+    // one stroke: each unmounting waits for all processors.
+    for name in ["root", "up", "lower"] {
+        folder(name)?;
+    }
+    mounts::mount("tmpfs", "root", MsFlags::MS_NOSUID | MsFlags::MS_NODEV, "size=1m,mode=755")?;
+    nix::unistd::chdir("root").map_err(|e| format!("entering the root: {e}"))?;
     show_system()?;
     show_devices()?;
     private_folders(spec)?;
@@ -95,29 +102,28 @@ fn show_devices() -> Step<()> {
 /// One memory file system holds all that the command can write. Its size is the
 /// memory limit, and it is gone with the sandbox.
 fn private_folders(spec: &Spec) -> Step<()> {
-    folder("up")?;
     let options = format!("size={},mode=755,nr_inodes=1000000", spec.limits.memory.0);
-    mounts::mount("tmpfs", "up", MsFlags::MS_NOSUID | MsFlags::MS_NODEV, &options)?;
-    for (name, mode) in [("up/tmp", 0o1777), ("up/shm", 0o1777), ("up/out", 0o755), ("up/w", 0o700)]
+    mounts::mount("tmpfs", "../up", MsFlags::MS_NOSUID | MsFlags::MS_NODEV, &options)?;
+    for (name, mode) in
+        [("../up/tmp", 0o1777), ("../up/shm", 0o1777), ("../up/out", 0o755), ("../up/w", 0o700)]
     {
         owned_folder(spec, name, mode)?;
     }
-    for (from, to) in [("up/tmp", "tmp"), ("up/out", "out"), ("up/shm", "dev/shm")] {
+    for (from, to) in [("../up/tmp", "tmp"), ("../up/out", "out"), ("../up/shm", "dev/shm")] {
         folder(to)?;
         bind(Path::new(from), Path::new(to), NOSUID | NODEV)?;
     }
     folder("workspace")?;
     if overlay(spec).is_err() {
         // A file system that cannot be mapped or stacked: copy it instead.
-        crate::scratch::copy_tree(&spec.base, Path::new("up/copy"), spec.uid)
+        crate::scratch::copy_tree(&spec.base, Path::new("../up/copy"), spec.uid)
             .map_err(|e| format!("copying the tree: {e}"))?;
-        bind(Path::new("up/copy"), Path::new("workspace"), NOSUID | NODEV)?;
+        bind(Path::new("../up/copy"), Path::new("workspace"), NOSUID | NODEV)?;
     }
-    mounts::unmount("up")
+    Ok(())
 }
 
 fn overlay(spec: &Spec) -> Step<()> {
-    folder("lower")?;
     let lower = mounts::detach(&spec.base).map_err(|e| e.to_string())?;
     let meta = fs_err::metadata(&spec.base).map_err(|e| e.to_string())?;
     if let Some(uid) = spec.uid {
@@ -125,16 +131,13 @@ fn overlay(spec: &Spec) -> Step<()> {
         lower.map_owner(users.as_fd()).map_err(|e| format!("mapping owners: {e}"))?;
     }
     lower.set(RDONLY | NOSUID | NODEV).map_err(|e| e.to_string())?;
-    lower.attach(Path::new("lower")).map_err(|e| e.to_string())?;
-    owned_folder(spec, "up/u", meta.mode() & 0o777 | 0o700)?;
+    lower.attach(Path::new("../lower")).map_err(|e| e.to_string())?;
+    owned_folder(spec, "../up/u", meta.mode() & 0o777 | 0o700)?;
     // A user namespace may not set trusted.* attributes; without this, removing a
     // lower folder fails with EIO.
     let attributes = if spec.uid.is_none() { ",userxattr" } else { "" };
-    let options = format!("lowerdir=lower,upperdir=up/u,workdir=up/w{attributes}");
-    let mounted =
-        mounts::mount("overlay", "workspace", MsFlags::MS_NOSUID | MsFlags::MS_NODEV, &options);
-    mounts::unmount("lower")?;
-    mounted
+    let options = format!("lowerdir=../lower,upperdir=../up/u,workdir=../up/w{attributes}");
+    mounts::mount("overlay", "workspace", MsFlags::MS_NOSUID | MsFlags::MS_NODEV, &options)
 }
 
 fn owned_folder(spec: &Spec, name: &str, mode: u32) -> Step<()> {

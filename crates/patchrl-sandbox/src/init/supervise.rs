@@ -47,7 +47,7 @@ pub(super) fn watch(spec: &Spec, command: Pid, orphaned: &dyn Fn() -> bool) -> E
             if spec.watch_memory && seen.memory > spec.limits.memory.0 {
                 break Ending::OutOfMemory;
             }
-            if seen.tasks > u64::from(spec.limits.processes) * 2 + 16 {
+            if seen.tasks > u64::from(spec.limits.processes) + 16 {
                 break Ending::Signaled(libc::SIGKILL);
             }
         }

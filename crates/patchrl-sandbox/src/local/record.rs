@@ -17,6 +17,9 @@ use crate::{SandboxError, scratch};
 /// The environment variable that names a job, in its init and in its command.
 pub(crate) const MARK: &str = "PATCHRL_SANDBOX_JOB";
 
+/// How long killing goes on before it is left to the next [`reap`].
+const PATIENCE: Duration = Duration::from_mins(1);
+
 /// One live job.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
@@ -123,7 +126,7 @@ impl Record {
     /// as its user. Says whom.
     pub(crate) fn kill_leftovers(&self) -> Vec<String> {
         let mut killed = std::collections::BTreeMap::new();
-        let until = Instant::now() + Duration::from_secs(5);
+        let until = Instant::now() + PATIENCE;
         loop {
             let found = self.leftovers();
             if found.is_empty() || Instant::now() >= until {
@@ -150,14 +153,23 @@ impl Record {
             let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse::<i32>().ok()) else {
                 continue;
             };
-            let environ = fs_err::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            if environ.split(|b| *b == 0).any(|line| line == mark) {
+            let ours = match fs_err::read(format!("/proc/{pid}/environ")) {
+                Ok(environ) => environ.split(|b| *b == 0).any(|line| line == mark),
+                // Without the right to look, the user that only this job has says it.
+                Err(_) => self.uid.is_some_and(|uid| user_of(pid) == Some(uid)),
+            };
+            if ours {
                 found.push(pid);
             }
         }
         found.retain(|pid| *pid != me && born(*pid as u32).is_some());
         found
     }
+}
+
+fn user_of(pid: i32) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt;
+    fs_err::metadata(format!("/proc/{pid}")).ok().map(|meta| meta.uid())
 }
 
 fn read(file: &Path) -> Option<Record> {

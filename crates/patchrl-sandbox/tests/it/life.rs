@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use patchrl_sandbox::{Job, Local, Tier, TierChoice, reap};
 
+use crate::hostile::alive_with;
 use crate::{Fixture, Test};
 
 pub(crate) const TESTS: &[Test] =
@@ -22,9 +23,9 @@ pub(crate) fn victim() -> Option<ExitCode> {
         _ => Tier::None,
     };
     let local = Local::start(TierChoice::Exactly(tier), &dir.join("victim")).unwrap();
-    let script = "setsid sleep 600 & sleep 600 & sleep 600";
-    let mut job = Job::new(dir.join("base"), ["/bin/sh", "-c", script]);
-    job.env.insert("VICTIM".into(), dir.display().to_string());
+    let script = "setsid sleep $1 & sleep $1 & sleep $1; true";
+    let word = fs_err::read_to_string(dir.join("word")).unwrap();
+    let job = Job::new(dir.join("base"), ["/bin/sh", "-c", script, "sh", &word]);
     let _ = local.run(&job);
     Some(ExitCode::SUCCESS)
 }
@@ -57,6 +58,8 @@ fn overhead(f: &Fixture) {
 
 fn killed_owner(f: &Fixture) {
     let dir = f.dir.path().display().to_string();
+    let word = format!("6{}", std::process::id());
+    fs_err::write(f.dir.path().join("word"), &word).unwrap();
     fs_err::write(f.dir.path().join("tier"), f.local.tier().to_string()).unwrap();
     #[expect(clippy::disallowed_methods, reason = "the test needs a program to kill")]
     let mut victim = Command::new(std::env::current_exe().unwrap())
@@ -64,23 +67,10 @@ fn killed_owner(f: &Fixture) {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let sleeping = || {
-        let entries = fs_err::read_dir("/proc").unwrap().flatten();
-        entries
-            .filter(|entry| {
-                let environ = fs_err::read(entry.path().join("environ")).unwrap_or_default();
-                let comm = fs_err::read_to_string(entry.path().join("comm")).unwrap_or_default();
-                comm.trim_end() == "sleep"
-                    && environ
-                        .split(|b| *b == 0)
-                        .any(|line| line == format!("VICTIM={dir}").as_bytes())
-            })
-            .count()
-    };
-    wait_for("the job to run", || sleeping() == 3);
+    wait_for("the job to run", || alive_with(&word) == 4);
     victim.kill().unwrap();
     victim.wait().unwrap();
-    wait_for("the job to die", || sleeping() == 0);
+    wait_for("the job to die", || alive_with(&word) == 0);
     let state = f.dir.path().join("victim");
     let reaped = reap(&state).unwrap();
     println!("  reaped: {reaped:?}");
