@@ -37,6 +37,7 @@ fn update(model: &Model, prompt: usize, answer: usize, group: usize) {
     let mut grads = Params::zeros(&model.config);
     let flops = flops(&model.config, prompt, answer, group);
     for _ in 0..3 {
+        let before = processor_seconds();
         let start = Instant::now();
         let (Ok(forward), middle) = (model.forward(&asked, 1.0), Instant::now()) else { return };
         let weight = |row: &Vec<f32>| vec![1.0 / row.len() as f32; row.len()];
@@ -45,11 +46,14 @@ fn update(model: &Model, prompt: usize, answer: usize, group: usize) {
             return;
         }
         let seconds = start.elapsed().as_secs_f64();
+        let used = processor_seconds() - before;
         println!(
-            "update {group} x ({prompt} + {answer}): {seconds:.2} s (forward {:.2}), {:.0} GFLOP, {:.0} GF/s",
+            "update {group} x ({prompt} + {answer}): {seconds:.2} s (forward {:.2}), {:.0} GFLOP, {:.0} GF/s; \
+             {used:.2} processor seconds, {:.0} GF each",
             (middle - start).as_secs_f64(),
             flops / 1e9,
             flops / 1e9 / seconds,
+            flops / 1e9 / used,
         );
     }
 }
@@ -67,19 +71,22 @@ fn sample(model: &Model, prompt: usize, answer: usize, group: usize) {
             stop: Vec::new(),
         };
         let request = Request { prompt: &text, seeds: (0..group as u64).collect() };
+        let before = processor_seconds();
         let (start, mut first, mut drawn) = (Instant::now(), None, 0);
         let done = generate(model, &[request], &how, &mut |count| {
-            first.get_or_insert_with(|| start.elapsed().as_secs_f64());
+            first.get_or_insert_with(|| (start.elapsed().as_secs_f64(), processor_seconds()));
             drawn += count;
         });
-        let (Ok(_), Some(prefill)) = (done, first) else { return };
+        let (Ok(_), Some((prefill, middle))) = (done, first) else { return };
         let seconds = start.elapsed().as_secs_f64() - prefill;
         println!(
             "sample {group} x {answer} after {prompt}: prefill {prefill:.2} s ({:.0} tokens/s), \
-             decode {:.0} tokens/s ({:.1} ms a step)",
+             decode {:.0} tokens/s ({:.1} ms a step); per processor second {:.0} and {:.0} tokens",
             prompt as f64 / prefill,
             (drawn - group) as f64 / seconds,
             seconds * 1e3 / (answer - 1) as f64,
+            prompt as f64 / (middle - before),
+            (drawn - group) as f64 / (processor_seconds() - middle),
         );
     }
 }
@@ -141,6 +148,14 @@ fn tokens(count: usize, vocab: usize, mut seed: u64) -> Vec<u32> {
 fn uniform(state: &mut u64) -> f32 {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     (*state >> 40) as f32 / (1_u64 << 24) as f32 - 0.5
+}
+
+/// User time of all threads, from clock ticks of 10 ms.
+fn processor_seconds() -> f64 {
+    let stat = fs_err::read_to_string("/proc/self/stat").unwrap_or_default();
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    let user = after_name.split_whitespace().nth(11).and_then(|ticks| ticks.parse::<f64>().ok());
+    user.unwrap_or(0.0) / 100.0
 }
 
 fn peak_gigabytes() -> f64 {

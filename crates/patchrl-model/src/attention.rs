@@ -118,7 +118,11 @@ fn against_keys(block: Block, out: &mut [f32], scale: f32, (rows, keys): (Mat<'_
 }
 
 /// `out = weights · values` over the keys that the block sees; `out` is (`block.len`, D).
-fn over_keys(block: Block, (out, head_dim): (&mut [f32], usize), (weights, values): (&[f32], Mat<'_>)) {
+fn over_keys(
+    block: Block,
+    (out, head_dim): (&mut [f32], usize),
+    (weights, values): (&[f32], Mat<'_>),
+) {
     let (len, width) = (block.len, block.keys());
     let mut write = Write::Set;
     if block.prefix > 0 {
@@ -159,15 +163,14 @@ pub(crate) struct Gradients<'a> {
 /// One job per query head goes through the blocks in order, so the sums into the
 /// prompt's keys and values have one order.
 pub(crate) fn backward(shape: Shape, blocks: &[Block], saved: &Saved<'_>, grads: Gradients<'_>) {
+    let Gradients { dq, dk, dv } = grads;
     if shape.rows == 0 {
         return;
     }
     let buffer = blocks.iter().map(|block| block.len * block.keys()).max().unwrap_or(0);
-    grads
-        .dq
-        .par_chunks_exact_mut(shape.matrix())
-        .zip(grads.dk.par_chunks_exact_mut(shape.matrix()))
-        .zip(grads.dv.par_chunks_exact_mut(shape.matrix()))
+    dq.par_chunks_exact_mut(shape.matrix())
+        .zip(dk.par_chunks_exact_mut(shape.matrix()))
+        .zip(dv.par_chunks_exact_mut(shape.matrix()))
         .enumerate()
         .for_each_init(
             || (vec![0.0; buffer], vec![0.0; buffer]),
@@ -189,7 +192,7 @@ fn backward_block(
     (block, head): (Block, usize),
     saved: &Saved<'_>,
     (scores, dscores): (&mut [f32], &mut [f32]),
-    grads: Gradients<'_>,
+    Gradients { dq, dk, dv }: Gradients<'_>,
 ) {
     let (q, k, v) = shape.split(saved.qkv);
     let kv = head / shape.per_kv();
@@ -212,13 +215,17 @@ fn backward_block(
         dhidden.fill(0.0);
     }
     let place = block.start * shape.head_dim..(block.start + block.len) * shape.head_dim;
-    over_keys(block, (&mut grads.dq[place], shape.head_dim), (dscores, keys));
-    into_keys(block, (grads.dk, shape.head_dim), (dscores, query));
-    into_keys(block, (grads.dv, shape.head_dim), (scores, dout));
+    over_keys(block, (&mut dq[place], shape.head_dim), (dscores, keys));
+    into_keys(block, (dk, shape.head_dim), (dscores, query));
+    into_keys(block, (dv, shape.head_dim), (scores, dout));
 }
 
 /// `out += weightsᵀ · rows` over the keys that the block sees; `out` is (T, D).
-fn into_keys(block: Block, (out, head_dim): (&mut [f32], usize), (weights, rows): (&[f32], Mat<'_>)) {
+fn into_keys(
+    block: Block,
+    (out, head_dim): (&mut [f32], usize),
+    (weights, rows): (&[f32], Mat<'_>),
+) {
     let (len, width) = (block.len, block.keys());
     if block.prefix > 0 {
         let weights = Mat::strided(weights, len, block.prefix, width).t();

@@ -7,7 +7,7 @@
 use rayon::prelude::*;
 
 use crate::kernels::cpu::{
-    Rotation, dots, exp_shifted, linear, max, rms_norm, swiglu, weighted_sum,
+    Rotation, dots, exp_shifted, in_pool, linear, max, rms_norm, swiglu, weighted_sum,
 };
 use crate::network::PromptKeys;
 use crate::params::LayerRanges;
@@ -62,6 +62,10 @@ impl<'m> Decoder<'m> {
 
     /// Logits after each sequence's token, (B, vocab). Sequences of one prompt stand together.
     pub(crate) fn step(&self, sequences: &mut [Sequence]) -> Vec<f32> {
+        in_pool(|| self.step_here(sequences))
+    }
+
+    fn step_here(&self, sequences: &mut [Sequence]) -> Vec<f32> {
         let params = &self.model.params;
         let layout = params.layout();
         let hidden = self.model.config.hidden;
@@ -135,7 +139,13 @@ impl<'m> Decoder<'m> {
     }
 
     /// `out` (B, heads * D) from the queries in `qkv`, whose rows are `width` long.
-    fn attend(&self, layer: usize, sequences: &[Sequence], (qkv, width): (&[f32], usize), out: &mut [f32]) {
+    fn attend(
+        &self,
+        layer: usize,
+        sequences: &[Sequence],
+        (qkv, width): (&[f32], usize),
+        out: &mut [f32],
+    ) {
         let config = &self.model.config;
         let per = config.heads / config.kv_heads * config.head_dim;
         let jobs: Vec<(usize, &[Sequence], usize)> = blocks(sequences)
@@ -169,7 +179,9 @@ impl<'m> Decoder<'m> {
         let width = config.head_dim;
         let per = config.heads / config.kv_heads;
         let scale = 1.0 / (width as f32).sqrt();
-        queries.iter_mut().for_each(|q| *q *= scale);
+        for q in &mut queries {
+            *q *= scale;
+        }
         let prompt = &self.prompts[sequences[0].prompt][layer];
         let size = prompt.keys.len() / config.kv_heads;
         let place = head * size..(head + 1) * size;

@@ -111,7 +111,11 @@ impl Sampling {
     fn check(&self) -> Result<(), ModelError> {
         let bad = |name, value, want| Err(ModelError::BadSampling { name, value, want });
         if !(self.temperature.is_finite() && self.temperature >= 0.0) {
-            return bad("temperature", f64::from(self.temperature), "0 (greedy) or a positive number");
+            return bad(
+                "temperature",
+                f64::from(self.temperature),
+                "0 (greedy) or a positive number",
+            );
         }
         if !(self.top_p > 0.0 && self.top_p <= 1.0) {
             return bad("top_p", f64::from(self.top_p), "above 0 and at most 1");

@@ -105,7 +105,11 @@ impl Head<'_> {
             let place = first_token * hidden..(first_token + width) * hidden;
             let gradient = Mat::new(tile, rows, width);
             gemm(
-                MatMut::new(&mut drows[first_row * hidden..(first_row + rows) * hidden], rows, hidden),
+                MatMut::new(
+                    &mut drows[first_row * hidden..(first_row + rows) * hidden],
+                    rows,
+                    hidden,
+                ),
                 Write::Add,
                 scale,
                 (gradient, Mat::new(&self.weight[place.clone()], width, hidden)),
@@ -132,7 +136,8 @@ impl Head<'_> {
             for first_token in (0..vocab).step_by(TILE) {
                 let width = (vocab - first_token).min(TILE);
                 let tile = &mut buffer[..rows * width];
-                let weight = Mat::new(&self.weight[first_token * self.hidden..], width, self.hidden);
+                let weight =
+                    Mat::new(&self.weight[first_token * self.hidden..], width, self.hidden);
                 let out = MatMut::new(tile, rows, width);
                 gemm(out, Write::Set, 1.0 / self.temperature, (hidden, weight.t()), Threads::All);
                 visit(tile, first_row, first_token, width);

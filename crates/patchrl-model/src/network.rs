@@ -8,8 +8,8 @@ use std::ops::Range;
 use crate::attention::{self, Gradients, Saved, Shape};
 use crate::head::{Head, Scores};
 use crate::kernels::cpu::{
-    Mat, MatMut, Rotation, Threads, Write, add_bias, bias_gradient, gemm, merge_heads, rms_apply,
-    rms_backward, rms_norm, split_heads, swiglu, swiglu_backward,
+    Mat, MatMut, Rotation, Threads, Write, add_bias, bias_gradient, gemm, in_pool, merge_heads,
+    rms_apply, rms_backward, rms_norm, split_heads, swiglu, swiglu_backward,
 };
 use crate::packing::{self, Packed};
 use crate::params::LayerRanges;
@@ -40,17 +40,7 @@ impl Model {
     pub fn forward(&self, group: &Group<'_>, temperature: f32) -> Result<Forward<'_>, ModelError> {
         check_temperature(temperature)?;
         let packed = Packed::new(&self.config, group)?;
-        let run = Run::new(self, &packed);
-        let mut x = run.embed();
-        let mut tape = Vec::with_capacity(self.config.layers);
-        for layer in &self.params.layout().layers {
-            tape.push(run.layer(layer, &mut x));
-        }
-        let first = packed.first_head_row() * self.config.hidden;
-        let top = Top::new(self, x[first..].to_vec());
-        let scores = top.head(self, &packed, temperature).forward();
-        let log_probs = packed.per_answer(&scores.log_probs);
-        Ok(Forward { model: self, packed, temperature, tape, top, scores, log_probs })
+        Ok(in_pool(|| self.record(packed, temperature)))
     }
 
     /// Log-probabilities of the answers, per answer and token. Keeps no activations.
@@ -61,36 +51,58 @@ impl Model {
     ) -> Result<Vec<Vec<f32>>, ModelError> {
         check_temperature(temperature)?;
         let packed = Packed::new(&self.config, group)?;
-        let x = self.hidden(&packed, |_| {});
-        let first = packed.first_head_row() * self.config.hidden;
-        let top = Top::new(self, x[first..].to_vec());
-        let scores = top.head(self, &packed, temperature).forward();
+        let scores = in_pool(|| {
+            let x = self.hidden(&packed, |_| {});
+            let first = packed.first_head_row() * self.config.hidden;
+            let top = Top::new(self, x[first..].to_vec());
+            top.head(self, &packed, temperature).forward()
+        });
         Ok(packed.per_answer(&scores.log_probs))
     }
 
     /// Logits of every position, (tokens, vocab). For comparing engines; large.
     pub fn logits(&self, tokens: &[u32]) -> Result<Vec<f32>, ModelError> {
         let packed = Packed::new(&self.config, &Group { prompt: tokens, answers: Vec::new() })?;
-        let x = self.hidden(&packed, |_| {});
-        let top = Top::new(self, x);
         let mut logits = vec![0.0; packed.rows() * self.config.vocab];
-        let weight = self.params.at(&self.params.layout().head);
-        linear(&mut logits, Write::Set, (&top.normed, weight), packed.rows());
+        in_pool(|| {
+            let top = Top::new(self, self.hidden(&packed, |_| {}));
+            let weight = self.params.at(&self.params.layout().head);
+            linear(&mut logits, Write::Set, (&top.normed, weight), packed.rows());
+        });
         Ok(logits)
     }
 
     /// Keys and values of a prompt, and the last row of the residual stream, (hidden,).
-    pub(crate) fn prefill(&self, prompt: &[u32]) -> Result<(Vec<PromptKeys>, Vec<f32>), ModelError> {
+    pub(crate) fn prefill(
+        &self,
+        prompt: &[u32],
+    ) -> Result<(Vec<PromptKeys>, Vec<f32>), ModelError> {
         packing::check(&self.config, prompt)?;
         let packed = Packed::new(&self.config, &Group { prompt, answers: Vec::new() })?;
         let shape = Run::new(self, &packed).shape;
         let mut cache = Vec::with_capacity(self.config.layers);
-        let mut x = self.hidden(&packed, |kept| {
-            let (_, keys, values) = shape.split(&kept.qkv);
-            cache.push(PromptKeys { keys: keys.to_vec(), values: values.to_vec() });
+        let mut x = in_pool(|| {
+            self.hidden(&packed, |kept| {
+                let (_, keys, values) = shape.split(&kept.qkv);
+                cache.push(PromptKeys { keys: keys.to_vec(), values: values.to_vec() });
+            })
         });
         let last = x.split_off(x.len() - self.config.hidden);
         Ok((cache, last))
+    }
+
+    fn record(&self, packed: Packed, temperature: f32) -> Forward<'_> {
+        let run = Run::new(self, &packed);
+        let mut x = run.embed();
+        let mut tape = Vec::with_capacity(self.config.layers);
+        for layer in &self.params.layout().layers {
+            tape.push(run.layer(layer, &mut x));
+        }
+        let first = packed.first_head_row() * self.config.hidden;
+        let top = Top::new(self, x[first..].to_vec());
+        let scores = top.head(self, &packed, temperature).forward();
+        let log_probs = packed.per_answer(&scores.log_probs);
+        Forward { model: self, packed, temperature, tape, top, scores, log_probs }
     }
 
     /// The residual stream after the last layer, (T, hidden), showing each layer's tape to `visit`.
@@ -133,16 +145,21 @@ impl Forward<'_> {
     }
 
     /// Add to `grads` the gradient of a loss whose derivative by each log-probability is `dlogp`.
-    pub fn backward(mut self, dlogp: &[Vec<f32>], grads: &mut Params) -> Result<(), ModelError> {
+    pub fn backward(self, dlogp: &[Vec<f32>], grads: &mut Params) -> Result<(), ModelError> {
         let dlogp = self.flatten(dlogp, grads)?;
         if dlogp.iter().all(|&d| d == 0.0) {
             return Ok(());
         }
+        in_pool(|| self.propagate(&dlogp, grads));
+        Ok(())
+    }
+
+    fn propagate(mut self, dlogp: &[f32], grads: &mut Params) {
         let model = self.model;
         let layout = model.params.layout();
         let run = Run::new(model, &self.packed);
         let mut dx = vec![0.0; self.packed.rows() * model.config.hidden];
-        self.top_backward(&dlogp, grads, &mut dx);
+        self.top_backward(dlogp, grads, &mut dx);
         let mut scratch = Scratch::new(model, run.shape);
         for layer in layout.layers.iter().rev() {
             if let Some(kept) = self.tape.pop() {
@@ -157,7 +174,6 @@ impl Forward<'_> {
                 *sum += d;
             }
         }
-        Ok(())
     }
 
     fn flatten(&self, dlogp: &[Vec<f32>], grads: &Params) -> Result<Vec<f32>, ModelError> {
@@ -187,10 +203,7 @@ impl Forward<'_> {
             (&mut drows, grads.at_mut(&layout.head)),
         );
         rms_backward(
-            (
-                &mut dx[self.packed.first_head_row() * hidden..],
-                grads.at_mut(&layout.norm),
-            ),
+            (&mut dx[self.packed.first_head_row() * hidden..], grads.at_mut(&layout.norm)),
             &drows,
             (&self.top.inverse, &self.top.x),
             model.params.at(&layout.norm),
@@ -407,8 +420,13 @@ impl<'a> Run<'a> {
         input_gradient(dattn, (dx, self.weight(&at.out)), rows);
         weight_gradient(grads.at_mut(&at.out), (dx, &kept.attn), rows);
         split_heads(dattn_heads, dattn, shape.heads, (&self.rotation, positions, 0));
-        let saved =
-            Saved { qkv: &kept.qkv, lse: &kept.lse, out: &kept.attn, dout: dattn, dout_heads: dattn_heads };
+        let saved = Saved {
+            qkv: &kept.qkv,
+            lse: &kept.lse,
+            out: &kept.attn,
+            dout: dattn,
+            dout_heads: dattn_heads,
+        };
         attention::backward(shape, &self.packed.blocks, &saved, Gradients { dq, dk, dv });
 
         let (q, kv) = (shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim);

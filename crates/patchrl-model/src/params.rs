@@ -126,8 +126,12 @@ impl Layout {
         } else {
             build.add("lm_head.weight".to_owned(), &[config.vocab, hidden])
         };
-        let by_name =
-            build.tensors.iter().enumerate().map(|(at, tensor)| (tensor.name.clone(), at)).collect();
+        let by_name = build
+            .tensors
+            .iter()
+            .enumerate()
+            .map(|(at, tensor)| (tensor.name.clone(), at))
+            .collect();
         Self { tensors: build.tensors, by_name, total: build.total, embed, layers, norm, head }
     }
 }

@@ -49,15 +49,12 @@ pub(crate) fn logits(config: &Config, weights: &Weights, tokens: &[u32]) -> Vec<
         block(config, &|part| weights.get(&format!("model.layers.{layer}.{part}")), &mut x);
     }
     let head = if config.tied { embed } else { &weights["lm_head.weight"] };
-    x.iter()
-        .map(|x| project(&rms(x, &weights["model.norm.weight"], config), head, None))
-        .collect()
+    x.iter().map(|x| project(&rms(x, &weights["model.norm.weight"], config), head, None)).collect()
 }
 
 fn block<'a>(config: &Config, weight: &dyn Fn(&str) -> Option<&'a Vec<f64>>, x: &mut [Vec<f64>]) {
     let get = |part: &str| weight(part).unwrap();
-    let normed: Vec<_> =
-        x.iter().map(|x| rms(x, get("input_layernorm.weight"), config)).collect();
+    let normed: Vec<_> = x.iter().map(|x| rms(x, get("input_layernorm.weight"), config)).collect();
     let heads = |name: &str, turned: bool| -> Vec<Vec<f64>> {
         let matrix = get(&format!("self_attn.{name}.weight"));
         let bias = weight(&format!("self_attn.{name}.bias"));
@@ -82,8 +79,7 @@ fn block<'a>(config: &Config, weight: &dyn Fn(&str) -> Option<&'a Vec<f64>>, x: 
         let normed = rms(x, get("post_attention_layernorm.weight"), config);
         let gate = project(&normed, get("mlp.gate_proj.weight"), None);
         let up = project(&normed, get("mlp.up_proj.weight"), None);
-        let act: Vec<f64> =
-            gate.iter().zip(&up).map(|(g, u)| g / (1.0 + (-g).exp()) * u).collect();
+        let act: Vec<f64> = gate.iter().zip(&up).map(|(g, u)| g / (1.0 + (-g).exp()) * u).collect();
         add(x, &project(&act, get("mlp.down_proj.weight"), None));
     }
 }

@@ -58,8 +58,7 @@ fn faults(rows: &[Row]) -> Vec<String> {
             (f64::from(row.gradient[*at]) - want).abs() > 1e-3 * want.abs().max(scale)
         });
         let (direction, want) = &row.along;
-        let got: f64 =
-            direction.iter().zip(&row.gradient).map(|(d, &g)| d * f64::from(g)).sum();
+        let got: f64 = direction.iter().zip(&row.gradient).map(|(d, &g)| d * f64::from(g)).sum();
         if let Some((at, want)) = wrong_entry {
             faults.push(format!("{}: entry {at} is {}, not {want}", row.name, row.gradient[*at]));
         } else if (got - want).abs() > 1e-3 * want.abs() {
@@ -76,7 +75,8 @@ fn rows(config: Config) -> Vec<Row> {
     let gradient = gradient(&model, &texts.group(), &weights);
     let mut reference = _reference::weights(&model.params);
     let loss = |reference: &Weights| {
-        let scores = _reference::log_probs(&model.config, reference, &texts.group(), f64::from(TEMPERATURE));
+        let scores =
+            _reference::log_probs(&model.config, reference, &texts.group(), f64::from(TEMPERATURE));
         let pairs = scores.iter().flatten().zip(weights.iter().flatten());
         pairs.map(|(score, &weight)| score * f64::from(weight)).sum::<f64>()
     };
@@ -98,7 +98,9 @@ fn rows(config: Config) -> Vec<Row> {
                 reference.insert(name.clone(), before);
                 slope
             };
-            let single = |at: usize| (0..range.len()).map(|i| f64::from(u8::from(i == at))).collect::<Vec<_>>();
+            let single = |at: usize| {
+                (0..range.len()).map(|i| f64::from(u8::from(i == at))).collect::<Vec<_>>()
+            };
             let picks = [0, range.len() / 3, range.len() - 1];
             let entries = picks.map(|at| (at, difference(&single(at)))).to_vec();
             // Mostly along the gradient, so that a slope of zero is not a matter of chance.

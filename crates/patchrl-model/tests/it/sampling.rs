@@ -91,8 +91,11 @@ fn a_sample_does_not_depend_on_its_neighbours() {
     let how = sampling(1.0);
     let prompts = [&texts.prompt, &texts.answers[0], &texts.answers[1]];
     let seeds = [vec![1, 2, 3, 4, 5, 6, 7, 8, 9, 10], vec![], vec![2, 77]];
-    let requests: Vec<Request<'_>> =
-        prompts.iter().zip(&seeds).map(|(prompt, seeds)| Request { prompt, seeds: seeds.clone() }).collect();
+    let requests: Vec<Request<'_>> = prompts
+        .iter()
+        .zip(&seeds)
+        .map(|(prompt, seeds)| Request { prompt, seeds: seeds.clone() })
+        .collect();
     let mut drawn = 0;
     let together = generate(&model, &requests, &how, &mut |count| drawn += count).unwrap();
     assert_eq!(drawn, 12 * 20);
@@ -136,10 +139,16 @@ fn bad_input_is_an_error() {
     };
     assert!(matches!(ask(&[], &sampling(1.0)), ModelError::EmptyPrompt));
     assert!(matches!(ask(&[37], &sampling(1.0)), ModelError::TokenOutOfRange { token: 37, .. }));
-    assert!(matches!(ask(&[1], &sampling(-1.0)), ModelError::BadSampling { name: "temperature", .. }));
+    assert!(matches!(
+        ask(&[1], &sampling(-1.0)),
+        ModelError::BadSampling { name: "temperature", .. }
+    ));
     let how = Sampling { top_p: 0.0, ..sampling(1.0) };
     assert!(matches!(ask(&[1], &how), ModelError::BadSampling { name: "top_p", .. }));
     let group = Group { prompt: &[1, 2], answers: vec![&[1, 99]] };
-    assert!(matches!(model.forward(&group, 1.0), Err(ModelError::TokenOutOfRange { token: 99, .. })));
+    assert!(matches!(
+        model.forward(&group, 1.0),
+        Err(ModelError::TokenOutOfRange { token: 99, .. })
+    ));
     assert!(matches!(model.log_probs(&group, 0.0), Err(ModelError::BadSampling { .. })));
 }

@@ -57,7 +57,7 @@ impl Texts {
     pub(crate) fn weights(&self) -> Vec<Vec<f32>> {
         let mut stream = Stream(13);
         let mut weight = |answer: &Vec<u32>| answer.iter().map(|_| stream.next()).collect();
-        self.answers.iter().map(|answer| weight(answer)).collect()
+        self.answers.iter().map(&mut weight).collect()
     }
 }
 
@@ -66,7 +66,8 @@ pub(crate) struct Stream(pub(crate) u64);
 
 impl Stream {
     pub(crate) fn next(&mut self) -> f32 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 40) as f32 / (1_u64 << 24) as f32 - 0.5
     }
 

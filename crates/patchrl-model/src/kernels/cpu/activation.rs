@@ -7,15 +7,14 @@ use super::{ROWS_PER_JOB, vectorised};
 
 /// `out = silu(gate) * up`; a row of `gate_up` is gate, then up. `out` is (rows, `ffn`).
 pub(crate) fn swiglu(out: &mut [f32], gate_up: &[f32], ffn: usize) {
-    out.par_chunks_exact_mut(ffn)
-        .zip(gate_up.par_chunks_exact(2 * ffn))
-        .with_min_len(4)
-        .for_each(|(out, row)| {
+    out.par_chunks_exact_mut(ffn).zip(gate_up.par_chunks_exact(2 * ffn)).with_min_len(4).for_each(
+        |(out, row)| {
             let (gate, up) = row.split_at(ffn);
             vectorised!(for ((out, g), u) in out.iter_mut().zip(gate).zip(up) {
                 *out = g / (1.0 + exp(-g)) * u;
             });
-        });
+        },
+    );
 }
 
 /// The gradient of [`swiglu`], and its output again.

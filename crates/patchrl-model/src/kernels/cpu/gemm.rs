@@ -90,18 +90,23 @@ pub(crate) enum Threads {
 
 /// `out = scale * a · b`, or `out += scale * a · b`.
 pub(crate) fn gemm(
-    out: MatMut<'_>,
+    MatMut { data, rows, cols, row_stride }: MatMut<'_>,
     write: Write,
     scale: f32,
     (a, b): (Mat<'_>, Mat<'_>),
     threads: Threads,
 ) {
     assert!(
-        out.rows == a.rows && out.cols == b.cols && a.cols == b.rows,
+        rows == a.rows && cols == b.cols && a.cols == b.rows,
         "({}, {}) from ({}, {}) · ({}, {})",
-        out.rows, out.cols, a.rows, a.cols, b.rows, b.cols
+        rows,
+        cols,
+        a.rows,
+        a.cols,
+        b.rows,
+        b.cols
     );
-    if out.rows == 0 || out.cols == 0 {
+    if rows == 0 || cols == 0 {
         return;
     }
     let parallelism = match threads {
@@ -114,12 +119,12 @@ pub(crate) fn gemm(
     // its rows do not overlap each other.
     unsafe {
         gemm::gemm(
-            out.rows,
-            out.cols,
+            rows,
+            cols,
             a.cols,
-            out.data.as_mut_ptr(),
+            data.as_mut_ptr(),
             1,
-            out.row_stride as isize,
+            row_stride as isize,
             write == Write::Add,
             a.data.as_ptr(),
             a.col_stride as isize,

@@ -128,11 +128,7 @@ fn tile<S: Simd, const X: usize, const W: usize>(
     let ws: [&[S::f32s]; W] = std::array::from_fn(|row| &w[row].0[..steps]);
     let mut sums = [[simd.splat_f32s(0.0); W]; X];
     for step in 0..steps {
-        // No closure in this loop: one that is not inlined costs more than the product.
-        let mut weights = [simd.splat_f32s(0.0); W];
-        for col in 0..W {
-            weights[col] = ws[col][step];
-        }
+        let weights: [S::f32s; W] = std::array::from_fn(|col| ws[col][step]);
         for row in 0..X {
             let value = xs[row][step];
             for col in 0..W {
@@ -140,13 +136,19 @@ fn tile<S: Simd, const X: usize, const W: usize>(
             }
         }
     }
-    for row in 0..X {
-        for col in 0..W {
-            let mut sum = simd.reduce_sum_f32s(sums[row][col]);
-            for (a, b) in x[row].1.iter().zip(w[col].1) {
-                sum += a * b;
+    if !x[0].1.is_empty() {
+        let weights: [S::f32s; W] = std::array::from_fn(|col| simd.partial_load_f32s(w[col].1));
+        for row in 0..X {
+            let value = simd.partial_load_f32s(x[row].1);
+            for col in 0..W {
+                sums[row][col] = simd.mul_add_f32s(value, weights[col], sums[row][col]);
             }
-            out[at + row * outs + col] = sum;
+        }
+    }
+    for row in 0..X {
+        let out = &mut out[at + row * outs..at + row * outs + W];
+        for col in 0..W {
+            out[col] = simd.reduce_sum_f32s(sums[row][col]);
         }
     }
 }
@@ -165,35 +167,89 @@ impl WithSimd for WeightedSum<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { out, p, stride, v, width } = self;
-        let count = v.len() / width;
-        for (row, out) in out.chunks_exact_mut(width).enumerate() {
-            let p = &p[row * stride..row * stride + count];
-            let (targets, rest) = S::as_mut_simd_f32s(out);
-            let vectors = targets.len();
-            let lanes = (width - rest.len()).checked_div(vectors).unwrap_or(0);
-            let mut at = 0;
-            while at < vectors {
-                let wide = (vectors - at).min(8);
-                let mut sums = [simd.splat_f32s(0.0); 8];
-                for (v, &p) in v.chunks_exact(width).zip(p) {
-                    let (v, _) = S::as_simd_f32s(&v[at * lanes..]);
-                    let p = simd.splat_f32s(p);
-                    if wide == 8 {
-                        for i in 0..8 {
-                            sums[i] = simd.mul_add_f32s(p, v[i], sums[i]);
-                        }
-                    } else {
-                        for i in 0..wide {
-                            sums[i] = simd.mul_add_f32s(p, v[i], sums[i]);
-                        }
-                    }
-                }
-                targets[at..at + wide].copy_from_slice(&sums[..wide]);
-                at += wide;
+        let mut row = 0;
+        for out in out.chunks_mut(4 * width) {
+            let p = &p[row * stride..];
+            match out.len() / width {
+                4 => blend::<S, 4>(simd, out, (p, stride), v, width),
+                3 => blend::<S, 3>(simd, out, (p, stride), v, width),
+                2 => blend::<S, 2>(simd, out, (p, stride), v, width),
+                _ => blend::<S, 1>(simd, out, (p, stride), v, width),
             }
-            for (column, rest) in rest.iter_mut().enumerate() {
-                let column = vectors * lanes + column;
-                *rest = v.chunks_exact(width).zip(p).map(|(v, p)| p * v[column]).sum();
+            row += 4;
+        }
+    }
+}
+
+/// `R` rows of a weighted sum, two registers of columns at a time.
+#[inline(always)]
+fn blend<S: Simd, const R: usize>(
+    simd: S,
+    out: &mut [f32],
+    (p, stride): (&[f32], usize),
+    v: &[f32],
+    width: usize,
+) {
+    let count = v.len() / width;
+    let p: [&[f32]; R] = std::array::from_fn(|row| &p[row * stride..row * stride + count]);
+    let lanes = size_of::<S::f32s>() / size_of::<f32>();
+    let pair = 2 * lanes;
+    let whole = width / pair * pair;
+    for column in (0..whole).step_by(pair) {
+        let mut sums = [[simd.splat_f32s(0.0); 2]; R];
+        for (at, v) in v.chunks_exact(width).enumerate() {
+            let (v, _) = S::as_simd_f32s(&v[column..column + pair]);
+            let (low, high) = (v[0], v[1]);
+            for row in 0..R {
+                let p = simd.splat_f32s(p[row][at]);
+                sums[row][0] = simd.mul_add_f32s(p, low, sums[row][0]);
+                sums[row][1] = simd.mul_add_f32s(p, high, sums[row][1]);
+            }
+        }
+        for (row, sums) in sums.iter().enumerate() {
+            let place = row * width + column;
+            let (out, _) = S::as_mut_simd_f32s(&mut out[place..place + pair]);
+            out.copy_from_slice(sums);
+        }
+    }
+    for row in 0..R {
+        for column in whole..width {
+            let terms = v.chunks_exact(width).zip(p[row]).map(|(v, p)| p * v[column]);
+            out[row * width + column] = terms.sum();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ramp(count: usize, step: f32) -> Vec<f32> {
+        (0..count).map(|at| ((at as f32 * step).sin() * 8.0).round() / 8.0).collect()
+    }
+
+    #[test]
+    fn products_match_plain_loops_at_every_size() {
+        // Entries are eighths, so every order of additions gives the same sum.
+        for (rows, outs, inner) in [(1, 1, 1), (4, 3, 8), (5, 7, 33), (70, 100, 19), (3, 50, 64)] {
+            let (x, w) = (ramp(rows * inner, 0.7), ramp(outs * inner, 1.3));
+            let bias = ramp(outs, 2.1);
+            let mut got = vec![0.0; rows * outs];
+            linear(&mut got, &x, &w, &bias, inner);
+            for (at, got) in got.iter().enumerate() {
+                let (x, w) = (&x[at / outs * inner..][..inner], &w[at % outs * inner..][..inner]);
+                let want: f32 = x.iter().zip(w).map(|(x, w)| x * w).sum();
+                assert!((got - want - bias[at % outs]).abs() < 1e-6);
+            }
+        }
+        for (rows, count, width, stride) in [(1, 3, 5, 3), (4, 7, 16, 9), (7, 31, 41, 31)] {
+            let (p, v) = (ramp(rows * stride, 0.9), ramp(count * width, 1.7));
+            let mut got = vec![0.0; rows * width];
+            weighted_sum(&mut got, (&p, stride), &v, width);
+            for (at, got) in got.iter().enumerate() {
+                let (row, column) = (at / width, at % width);
+                let terms = (0..count).map(|key| p[row * stride + key] * v[key * width + column]);
+                assert!((got - terms.sum::<f32>()).abs() < 1e-6);
             }
         }
     }
