@@ -209,7 +209,7 @@ pub(crate) fn what_is_missing_is_named_with_a_way_out(sandbox: &Arc<Local>) {
     let mut task = repository::task(&bench.commit);
     "some/other".clone_into(&mut task.repo);
     let error = bench.preparer.prepare(&task).unwrap_err();
-    assert!(error.to_string().contains("`some/other`"), "{error}");
+    assert!(told(&error).contains("`some/other`"), "{error}");
     assert!(error.hint().unwrap().contains("git clone"));
     let nowhere = Preparer::new(None, bench.folder.path().join("cache"));
     let error = nowhere.prepare(&task).unwrap_err();
@@ -228,7 +228,15 @@ pub(crate) fn what_is_missing_is_named_with_a_way_out(sandbox: &Arc<Local>) {
         environment.python = Some("3.99".to_owned());
     }
     let error = bench.preparer.prepare(&task).unwrap_err();
-    assert!(error.to_string().contains("3.99") && error.hint().is_some(), "{error}");
+    assert!(told(&error).contains("3.99") && error.hint().is_some(), "{error}");
+}
+
+/// An error and its causes, as the command line prints them.
+fn told(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(cause) => format!("{error}: {}", told(cause)),
+        None => error.to_string(),
+    }
 }
 
 /// Every line of the list of instances that validate without a container is an id.
