@@ -99,8 +99,11 @@ impl Config {
             [one] => json!(one),
             many => json!(many),
         };
-        let (kind, class) =
-            if self.qkv_bias { ("qwen2", "Qwen2ForCausalLM") } else { ("llama", "LlamaForCausalLM") };
+        let (kind, class) = if self.qkv_bias {
+            ("qwen2", "Qwen2ForCausalLM")
+        } else {
+            ("llama", "LlamaForCausalLM")
+        };
         json!({
             "architectures": [class],
             "attention_bias": false,
@@ -147,7 +150,10 @@ impl Config {
             .saturating_add(biases)
             .saturating_add(c.saturating_mul(2));
         let heads = if self.tied { 1 } else { 2 };
-        block.saturating_mul(l).saturating_add(c.saturating_mul(v).saturating_mul(heads)).saturating_add(c)
+        block
+            .saturating_mul(l)
+            .saturating_add(c.saturating_mul(v).saturating_mul(heads))
+            .saturating_add(c)
     }
 
     /// Refuse numbers that cannot be a model, so that nothing is allocated for them.

@@ -164,9 +164,10 @@ impl ModelError {
                  or `owner/name` as on the Hugging Face hub"
                     .to_owned(),
             ),
-            Self::WrongDigest { .. } => {
-                Some("run the command again; if it happens twice, the source is not to be trusted".to_owned())
-            }
+            Self::WrongDigest { .. } => Some(
+                "run the command again; if it happens twice, the source is not to be trusted"
+                    .to_owned(),
+            ),
             _ => None,
         }
     }
@@ -194,7 +195,8 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_told_apart_and_names_the_file() {
-        let error = ModelError::write("runs/a/model.safetensors", io::ErrorKind::StorageFull.into());
+        let error =
+            ModelError::write("runs/a/model.safetensors", io::ErrorKind::StorageFull.into());
         assert_eq!(error.to_string(), "the disk is full: cannot write `runs/a/model.safetensors`");
         assert!(error.hint().is_some());
         let error = ModelError::write("x", io::ErrorKind::PermissionDenied.into());

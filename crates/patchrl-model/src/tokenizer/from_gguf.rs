@@ -70,7 +70,8 @@ impl Splitting {
             });
             json!({"type": "Sequence", "pretokenizers": [split, byte_level(false)]})
         };
-        let plain = |pre_tokenizer| Self { pre_tokenizer, normalizer: Value::Null, ignore_merges: false };
+        let plain =
+            |pre_tokenizer| Self { pre_tokenizer, normalizer: Value::Null, ignore_merges: false };
         Some(match pre {
             "gpt-2" | "gpt2" => plain(byte_level(true)),
             "smollm" | "starcoder" | "refact" | "command-r" => {

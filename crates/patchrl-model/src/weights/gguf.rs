@@ -56,8 +56,7 @@ impl Gguf {
     /// Read metadata and tensor table, and check that every tensor lies inside the file.
     pub(crate) fn open(path: &Path) -> Result<Self, ModelError> {
         let mut file = File::open(path).map_err(|e| ModelError::io("cannot read weights", e))?;
-        let length =
-            file.metadata().map_err(|e| ModelError::io("cannot read weights", e))?.len();
+        let length = file.metadata().map_err(|e| ModelError::io("cannot read weights", e))?.len();
         let mut reader = Reader { inner: BufReader::new(&mut file), left: length };
         let damaged = |why: String| ModelError::Damaged { path: path.into(), why };
         let Contents { metadata, tensors } = reader.contents().map_err(|fault| match fault {

@@ -105,7 +105,8 @@ fn read_config(gguf: &Gguf) -> Result<Config, ModelError> {
 
 /// Variants of the family that the engine does not compute.
 fn refuse_variants(gguf: &Gguf, arch: &str) -> Result<(), ModelError> {
-    let unsupported = |what: String| Err(ModelError::Unsupported { path: gguf.path().into(), what });
+    let unsupported =
+        |what: String| Err(ModelError::Unsupported { path: gguf.path().into(), what });
     let experts = gguf.meta(&format!("{arch}.expert_count")).and_then(Meta::as_u64).unwrap_or(0);
     if experts > 0 {
         return unsupported(format!("a mixture of {experts} experts"));

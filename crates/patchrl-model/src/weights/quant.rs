@@ -72,9 +72,13 @@ impl Format {
         let outs = out.chunks_exact_mut(self.block_len());
         debug_assert_eq!(blocks.len(), outs.len());
         let decode_block = match self {
-            Self::F32 => |b: &[u8], o: &mut [f32]| o[0] = f32::from_le_bytes([b[0], b[1], b[2], b[3]]),
+            Self::F32 => {
+                |b: &[u8], o: &mut [f32]| o[0] = f32::from_le_bytes([b[0], b[1], b[2], b[3]])
+            }
             Self::F16 => |b: &[u8], o: &mut [f32]| o[0] = half_at(b, 0),
-            Self::Bf16 => |b: &[u8], o: &mut [f32]| o[0] = bf16::from_le_bytes([b[0], b[1]]).to_f32(),
+            Self::Bf16 => {
+                |b: &[u8], o: &mut [f32]| o[0] = bf16::from_le_bytes([b[0], b[1]]).to_f32()
+            }
             Self::Q4_0 => q4_0,
             Self::Q4_1 => q4_1,
             Self::Q5_0 => q5_0,

@@ -217,10 +217,8 @@ fn write_to(out: &mut impl Write, params: &Params) -> std::io::Result<()> {
     header.insert("__metadata__".into(), json!({"format": "pt"}));
     for (name, range, shape) in params.tensors() {
         let offsets = [range.start * 4, range.end * 4];
-        header.insert(
-            name.into(),
-            json!({"dtype": "F32", "shape": shape, "data_offsets": offsets}),
-        );
+        header
+            .insert(name.into(), json!({"dtype": "F32", "shape": shape, "data_offsets": offsets}));
     }
     let mut header = serde_json::to_vec(&header)?;
     // The data begins at a multiple of eight, so that readers can map it.

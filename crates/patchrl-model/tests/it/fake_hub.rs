@@ -59,7 +59,8 @@ fn answer(hub: &Mutex<Hub>, mut stream: TcpStream) -> std::io::Result<()> {
         let body = json!({"sha": "0123456789abcdef", "siblings": siblings}).to_string();
         return respond(&mut stream, "200 OK", "", body.as_bytes(), None);
     }
-    let Some(bytes) = target.rsplit('/').next().and_then(|name| hub.files.get(name)).cloned() else {
+    let Some(bytes) = target.rsplit('/').next().and_then(|name| hub.files.get(name)).cloned()
+    else {
         return respond(&mut stream, "404 Not Found", "", b"", None);
     };
     let start = range
@@ -70,7 +71,8 @@ fn answer(hub: &Mutex<Hub>, mut stream: TcpStream) -> std::io::Result<()> {
         hub.cut_once = None;
     }
     if start > 0 {
-        let header = format!("Content-Range: bytes {start}-{}/{}\r\n", bytes.len() - 1, bytes.len());
+        let header =
+            format!("Content-Range: bytes {start}-{}/{}\r\n", bytes.len() - 1, bytes.len());
         return respond(&mut stream, "206 Partial Content", &header, &bytes[start..], cut);
     }
     respond(&mut stream, "200 OK", "", &bytes, cut)

@@ -79,7 +79,8 @@ fn shards_in_half_precision_are_read() {
             );
             map.insert(tensor.to_owned(), name.clone());
         }
-        fs_err::write(folder.path().join(&name), safetensors(&Json::Object(header), &data)).unwrap();
+        fs_err::write(folder.path().join(&name), safetensors(&Json::Object(header), &data))
+            .unwrap();
     }
     let index = json!({"weight_map": map}).to_string();
     fs_err::write(folder.path().join("model.safetensors.index.json"), index).unwrap();
@@ -107,7 +108,10 @@ fn hostile_safetensors_are_refused() {
     let path = folder.path().join("model.safetensors");
     let good = fs_err::read(&path).unwrap();
     let entry = |shape: Json, offsets: Json| {
-        safetensors(&json!({"x": {"dtype": "F32", "shape": shape, "data_offsets": offsets}}), &[0; 16])
+        safetensors(
+            &json!({"x": {"dtype": "F32", "shape": shape, "data_offsets": offsets}}),
+            &[0; 16],
+        )
     };
     for (bytes, word) in [
         (good[..good.len() - 1].to_vec(), "truncated"),
@@ -123,7 +127,11 @@ fn hostile_safetensors_are_refused() {
     ] {
         fs_err::write(&path, &bytes).unwrap();
         let error = Policy::load(folder.path()).unwrap_err().to_string();
-        assert!(error.contains(word) && error.contains("model.safetensors") || word == "asks for" && error.contains(word), "{error}");
+        assert!(
+            error.contains(word) && error.contains("model.safetensors")
+                || word == "asks for" && error.contains(word),
+            "{error}"
+        );
     }
     fs_err::remove_file(&path).unwrap();
     let index = json!({"weight_map": {"x": "../../etc/passwd"}}).to_string();
@@ -174,7 +182,8 @@ fn a_missing_tensor_and_a_wrong_shape_are_named() {
     assert!(error.contains("model.layers.1.mlp.up_proj.weight"), "{error}");
 
     let mut file = tiny();
-    let tensor = file.tensors.iter_mut().find(|(name, _, _)| name == "blk.0.attn_q.weight").unwrap();
+    let tensor =
+        file.tensors.iter_mut().find(|(name, _, _)| name == "blk.0.attn_q.weight").unwrap();
     *tensor = ("blk.0.attn_q.weight".into(), vec![8, 32], vec![0.0; 256]);
     let error = load(&file).unwrap_err().to_string();
     assert!(error.contains("self_attn.q_proj") && error.contains("[16, 16]"), "{error}");
@@ -208,7 +217,8 @@ fn a_cut_or_changed_gguf_never_panics() {
     let good = tiny().bytes();
     let mut state = 1_u64;
     let mut draw = |below: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize % below
     };
     for round in 0..200 {

@@ -90,18 +90,10 @@ impl WithSimd for Dots<'_> {
             for x in x.chunks(TILE_X * inner) {
                 let place = (&mut *out, row * outs + column, outs);
                 match (x.len() / inner, w.len() / inner) {
-                    (4, 3) => tile::<S, 4, 3>(simd, place, x, w, inner),
-                    (4, 2) => tile::<S, 4, 2>(simd, place, x, w, inner),
-                    (4, _) => tile::<S, 4, 1>(simd, place, x, w, inner),
-                    (3, 3) => tile::<S, 3, 3>(simd, place, x, w, inner),
-                    (3, 2) => tile::<S, 3, 2>(simd, place, x, w, inner),
-                    (3, _) => tile::<S, 3, 1>(simd, place, x, w, inner),
-                    (2, 3) => tile::<S, 2, 3>(simd, place, x, w, inner),
-                    (2, 2) => tile::<S, 2, 2>(simd, place, x, w, inner),
-                    (2, _) => tile::<S, 2, 1>(simd, place, x, w, inner),
-                    (_, 3) => tile::<S, 1, 3>(simd, place, x, w, inner),
-                    (_, 2) => tile::<S, 1, 2>(simd, place, x, w, inner),
-                    (_, _) => tile::<S, 1, 1>(simd, place, x, w, inner),
+                    (TILE_X, TILE_W) => tile::<S, TILE_X, TILE_W>(simd, place, x, w, inner),
+                    (TILE_X, _) => tiles::<S, TILE_X, 1>(simd, place, x, w, inner),
+                    (_, TILE_W) => tiles::<S, 1, TILE_W>(simd, place, x, w, inner),
+                    (_, _) => tiles::<S, 1, 1>(simd, place, x, w, inner),
                 }
                 row += TILE_X;
             }
@@ -110,8 +102,29 @@ impl WithSimd for Dots<'_> {
     }
 }
 
-/// `X` rows of `x` against `W` rows of `w`.
+/// What is left at the edges, in smaller tiles. Each sum has the order of a whole tile's.
 #[inline(always)]
+fn tiles<S: Simd, const X: usize, const W: usize>(
+    simd: S,
+    (out, at, outs): (&mut [f32], usize, usize),
+    x: &[f32],
+    w: &[f32],
+    inner: usize,
+) {
+    for (row, x) in x.chunks_exact(X * inner).enumerate() {
+        for (column, w) in w.chunks_exact(W * inner).enumerate() {
+            let at = at + row * X * outs + column * W;
+            tile::<S, X, W>(simd, (out, at, outs), x, w, inner);
+        }
+    }
+}
+
+/// `X` rows of `x` against `W` rows of `w`.
+///
+/// Loops count up to constants and the inner one calls no closure, so that they unroll
+/// and the sums stay in registers.
+#[inline(always)]
+#[expect(clippy::needless_range_loop, reason = "loops up to a constant unroll, iterators do not")]
 fn tile<S: Simd, const X: usize, const W: usize>(
     simd: S,
     (out, at, outs): (&mut [f32], usize, usize),
@@ -119,27 +132,23 @@ fn tile<S: Simd, const X: usize, const W: usize>(
     w: &[f32],
     inner: usize,
 ) {
-    let x: [(&[S::f32s], &[f32]); X] =
-        std::array::from_fn(|row| S::as_simd_f32s(&x[row * inner..(row + 1) * inner]));
-    let w: [(&[S::f32s], &[f32]); W] =
-        std::array::from_fn(|row| S::as_simd_f32s(&w[row * inner..(row + 1) * inner]));
-    let steps = x[0].0.len();
-    let xs: [&[S::f32s]; X] = std::array::from_fn(|row| &x[row].0[..steps]);
-    let ws: [&[S::f32s]; W] = std::array::from_fn(|row| &w[row].0[..steps]);
+    let whole = inner / lanes::<S>() * lanes::<S>();
+    let steps = whole / lanes::<S>();
+    let (mut xs, mut ws): ([&[S::f32s]; X], [&[S::f32s]; W]) = ([&[]; X], [&[]; W]);
+    for row in 0..X {
+        xs[row] = &S::as_simd_f32s(&x[row * inner..row * inner + whole]).0[..steps];
+    }
+    for col in 0..W {
+        ws[col] = &S::as_simd_f32s(&w[col * inner..col * inner + whole]).0[..steps];
+    }
     let mut sums = [[simd.splat_f32s(0.0); W]; X];
     for step in 0..steps {
-        let weights: [S::f32s; W] = std::array::from_fn(|col| ws[col][step]);
+        let mut weights = [simd.splat_f32s(0.0); W];
+        for col in 0..W {
+            weights[col] = ws[col][step];
+        }
         for row in 0..X {
             let value = xs[row][step];
-            for col in 0..W {
-                sums[row][col] = simd.mul_add_f32s(value, weights[col], sums[row][col]);
-            }
-        }
-    }
-    if !x[0].1.is_empty() {
-        let weights: [S::f32s; W] = std::array::from_fn(|col| simd.partial_load_f32s(w[col].1));
-        for row in 0..X {
-            let value = simd.partial_load_f32s(x[row].1);
             for col in 0..W {
                 sums[row][col] = simd.mul_add_f32s(value, weights[col], sums[row][col]);
             }
@@ -151,6 +160,27 @@ fn tile<S: Simd, const X: usize, const W: usize>(
             out[col] = simd.reduce_sum_f32s(sums[row][col]);
         }
     }
+    if whole < inner {
+        for row in 0..X {
+            for col in 0..W {
+                let (x, w) =
+                    (&x[row * inner..(row + 1) * inner], &w[col * inner..(col + 1) * inner]);
+                out[at + row * outs + col] += plain(&x[whole..], &w[whole..]);
+            }
+        }
+    }
+}
+
+/// Numbers in one register.
+#[inline(always)]
+fn lanes<S: Simd>() -> usize {
+    size_of::<S::f32s>() / size_of::<f32>()
+}
+
+/// The rest of an inner product that does not fill a register. Out of line, to keep tiles small.
+#[inline(never)]
+fn plain(a: &[f32], b: &[f32]) -> f32 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 struct WeightedSum<'a> {
@@ -167,14 +197,21 @@ impl WithSimd for WeightedSum<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { out, p, stride, v, width } = self;
+        let count = v.len() / width;
+        // The weights of four rows side by side, (N, 4).
+        let mut side_by_side = vec![[0.0_f32; 4]; count];
         let mut row = 0;
         for out in out.chunks_mut(4 * width) {
-            let p = &p[row * stride..];
+            for (lane, p) in p[row * stride..].chunks(stride).take(out.len() / width).enumerate() {
+                for (four, p) in side_by_side.iter_mut().zip(p) {
+                    four[lane] = *p;
+                }
+            }
             match out.len() / width {
-                4 => blend::<S, 4>(simd, out, (p, stride), v, width),
-                3 => blend::<S, 3>(simd, out, (p, stride), v, width),
-                2 => blend::<S, 2>(simd, out, (p, stride), v, width),
-                _ => blend::<S, 1>(simd, out, (p, stride), v, width),
+                4 => blend::<S, 4>(simd, out, &side_by_side, v, width),
+                3 => blend::<S, 3>(simd, out, &side_by_side, v, width),
+                2 => blend::<S, 2>(simd, out, &side_by_side, v, width),
+                _ => blend::<S, 1>(simd, out, &side_by_side, v, width),
             }
             row += 4;
         }
@@ -182,40 +219,40 @@ impl WithSimd for WeightedSum<'_> {
 }
 
 /// `R` rows of a weighted sum, two registers of columns at a time.
+///
+/// Leaves the loop where it could panic: a panic would move the sums to memory.
 #[inline(always)]
+#[expect(clippy::needless_range_loop, reason = "loops up to a constant unroll, iterators do not")]
 fn blend<S: Simd, const R: usize>(
     simd: S,
     out: &mut [f32],
-    (p, stride): (&[f32], usize),
+    p: &[[f32; 4]],
     v: &[f32],
     width: usize,
 ) {
-    let count = v.len() / width;
-    let p: [&[f32]; R] = std::array::from_fn(|row| &p[row * stride..row * stride + count]);
-    let lanes = size_of::<S::f32s>() / size_of::<f32>();
-    let pair = 2 * lanes;
+    let pair = 2 * lanes::<S>();
     let whole = width / pair * pair;
     for column in (0..whole).step_by(pair) {
         let mut sums = [[simd.splat_f32s(0.0); 2]; R];
-        for (at, v) in v.chunks_exact(width).enumerate() {
-            let (v, _) = S::as_simd_f32s(&v[column..column + pair]);
-            let (low, high) = (v[0], v[1]);
+        for (v, p) in v.chunks_exact(width).zip(p) {
+            let Some(v) = v.get(column..column + pair) else { break };
+            let ([low, high, ..], _) = S::as_simd_f32s(v) else { break };
             for row in 0..R {
-                let p = simd.splat_f32s(p[row][at]);
-                sums[row][0] = simd.mul_add_f32s(p, low, sums[row][0]);
-                sums[row][1] = simd.mul_add_f32s(p, high, sums[row][1]);
+                let p = simd.splat_f32s(p[row]);
+                sums[row][0] = simd.mul_add_f32s(p, *low, sums[row][0]);
+                sums[row][1] = simd.mul_add_f32s(p, *high, sums[row][1]);
             }
         }
-        for (row, sums) in sums.iter().enumerate() {
+        for row in 0..R {
             let place = row * width + column;
             let (out, _) = S::as_mut_simd_f32s(&mut out[place..place + pair]);
-            out.copy_from_slice(sums);
+            out[0] = sums[row][0];
+            out[1] = sums[row][1];
         }
     }
-    for row in 0..R {
-        for column in whole..width {
-            let terms = v.chunks_exact(width).zip(p[row]).map(|(v, p)| p * v[column]);
-            out[row * width + column] = terms.sum();
+    for (row, out) in out.chunks_exact_mut(width).enumerate() {
+        for (column, out) in out.iter_mut().enumerate().skip(whole) {
+            *out = v.chunks_exact(width).zip(p).map(|(v, p)| p[row] * v[column]).sum();
         }
     }
 }
