@@ -48,11 +48,12 @@ fn edit_block(change: &Change<'_>) -> Option<String> {
             below -= 1;
         }
     }
+    let text = |lines: &[&str]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
     Some(format!(
-        "### {}\n<<<<<<< SEARCH\n{}\n=======\n{}\n>>>>>>> REPLACE",
+        "### {}\n<<<<<<< SEARCH\n{}=======\n{}>>>>>>> REPLACE",
         change.path,
-        old[from..old.len() - below].join("\n"),
-        new[from..new.len() - below].join("\n")
+        text(&old[from..old.len() - below]),
+        text(&new[from..new.len() - below])
     ))
 }
 

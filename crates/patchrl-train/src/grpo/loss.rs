@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn golden_terms() {
-        // Python, float64: r = exp(lp-old); -min(r*A, clip(r,.8,1.2)*A) + .02*(exp(ref-lp)-(ref-lp)-1)
+        // Python, float64 (the clip here is float32's 0.2, 3e-9 away): r = exp(lp-old); -min(r*A, clip(r,.8,1.2)*A) + .02*(exp(ref-lp)-(ref-lp)-1)
         for (t, loss) in [
             (token(-1.0, -1.0, -1.0, 0.5), -0.5),
             (token(-1.0, -1.5, -1.0, 0.5), -0.6),
@@ -90,7 +90,7 @@ mod tests {
             (token(-2.0, -1.5, -1.0, -0.5), 0.414_365_636_569_181),
         ] {
             let got = LOSS.term(t).loss;
-            assert!((got - loss).abs() < 1e-9, "{t:?}: {got} is not {loss}");
+            assert!((got - loss).abs() < 1e-7, "{t:?}: {got} is not {loss}");
         }
     }
 
