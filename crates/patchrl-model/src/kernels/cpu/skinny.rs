@@ -12,6 +12,8 @@ use rayon::prelude::*;
 const TILE_X: usize = 4;
 /// Rows of `w` in one register tile: 4 x 3 sums, 3 weights and 1 input are 16 registers.
 const TILE_W: usize = 3;
+/// Input numbers kept in the first cache: 20 KiB of 32.
+const L1_FLOATS: usize = 5 << 10;
 /// Weight rows of one parallel job; a multiple of `TILE_W`.
 const JOB_W: usize = 48;
 
@@ -84,20 +86,21 @@ impl WithSimd for Dots<'_> {
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { out, x, w, inner } = self;
         let outs = w.len() / inner;
-        let mut column = 0;
-        for w in w.chunks(TILE_W * inner) {
-            let mut row = 0;
-            for x in x.chunks(TILE_X * inner) {
-                let place = (&mut *out, row * outs + column, outs);
-                match (x.len() / inner, w.len() / inner) {
-                    (TILE_X, TILE_W) => tile::<S, TILE_X, TILE_W>(simd, place, x, w, inner),
-                    (TILE_X, _) => tiles::<S, TILE_X, 1>(simd, place, x, w, inner),
-                    (_, TILE_W) => tiles::<S, 1, TILE_W>(simd, place, x, w, inner),
-                    (_, _) => tiles::<S, 1, 1>(simd, place, x, w, inner),
+        // Inputs stay in the first cache while the weights pass by.
+        let block = (L1_FLOATS / inner / TILE_X).max(1) * TILE_X;
+        for (first, x) in x.chunks(block * inner).enumerate() {
+            for (column, w) in w.chunks(TILE_W * inner).enumerate() {
+                for (row, x) in x.chunks(TILE_X * inner).enumerate() {
+                    let row = first * block + row * TILE_X;
+                    let place = (&mut *out, row * outs + column * TILE_W, outs);
+                    match (x.len() / inner, w.len() / inner) {
+                        (TILE_X, TILE_W) => tile::<S, TILE_X, TILE_W>(simd, place, x, w, inner),
+                        (TILE_X, _) => tiles::<S, TILE_X, 1>(simd, place, x, w, inner),
+                        (_, TILE_W) => tiles::<S, 1, TILE_W>(simd, place, x, w, inner),
+                        (_, _) => tiles::<S, 1, 1>(simd, place, x, w, inner),
+                    }
                 }
-                row += TILE_X;
             }
-            column += TILE_W;
         }
     }
 }
@@ -124,7 +127,6 @@ fn tiles<S: Simd, const X: usize, const W: usize>(
 /// Loops count up to constants and the inner one calls no closure, so that they unroll
 /// and the sums stay in registers.
 #[inline(always)]
-#[expect(clippy::needless_range_loop, reason = "loops up to a constant unroll, iterators do not")]
 fn tile<S: Simd, const X: usize, const W: usize>(
     simd: S,
     (out, at, outs): (&mut [f32], usize, usize),
@@ -134,7 +136,8 @@ fn tile<S: Simd, const X: usize, const W: usize>(
 ) {
     let whole = inner / lanes::<S>() * lanes::<S>();
     let steps = whole / lanes::<S>();
-    let (mut xs, mut ws): ([&[S::f32s]; X], [&[S::f32s]; W]) = ([&[]; X], [&[]; W]);
+    let mut xs: [&[S::f32s]; X] = [&[]; X];
+    let mut ws: [&[S::f32s]; W] = [&[]; W];
     for row in 0..X {
         xs[row] = &S::as_simd_f32s(&x[row * inner..row * inner + whole]).0[..steps];
     }
