@@ -1,7 +1,7 @@
 """Compare patchrl-model with transformers on the same dequantised weights.
 
     pip install torch transformers gguf safetensors regex
-    python parity.py MODEL.gguf WORK_FOLDER [--instances SWE_BENCH.jsonl.gz]
+    python parity.py MODEL.gguf WORK_FOLDER [--instances SWE_BENCH.jsonl.gz] [--engine BINARY]
 
 Checks, each with its figure; exit code 0 if all hold, 1 if one does not:
   weights     our dequantised tensors equal the `gguf` package's, bit for bit
@@ -15,6 +15,8 @@ The engine's side is `examples/parity.rs`, built and run from here with cargo.
 
 import argparse
 import gzip
+import importlib
+import inspect
 import json
 import pathlib
 import subprocess
@@ -49,6 +51,7 @@ def main():
     parser.add_argument("model", type=pathlib.Path)
     parser.add_argument("work", type=pathlib.Path)
     parser.add_argument("--instances", type=pathlib.Path, help="SWE-bench rows; their issue texts become the prompts")
+    parser.add_argument("--engine", type=pathlib.Path, help="the example, if it is built already")
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(2)
@@ -57,10 +60,9 @@ def main():
     prompts = real_prompts(args.instances)
     (args.work / "lines.json").write_text(json.dumps(lines))
     (args.work / "prompts.json").write_text(json.dumps(prompts))
-    subprocess.run(
-        ["cargo", "run", "--quiet", "--package", "patchrl-model", "--example", "parity", "--",
-         str(args.model.resolve()), str(args.work.resolve())],
-        cwd=HERE, check=True)
+    cargo = ["cargo", "run", "--quiet", "--release", "--package", "patchrl-model", "--example", "parity", "--"]
+    engine = [str(args.engine.resolve())] if args.engine else cargo
+    subprocess.run([*engine, str(args.model.resolve()), str(args.work.resolve())], cwd=HERE, check=True)
 
     fields = metadata(args.model)
     check_weights(args.model, args.work, fields)
@@ -99,13 +101,12 @@ def code_lines():
 def real_prompts(instances):
     """Ten conversations: issue texts of SWE-bench, or functions of the standard library to repair."""
     if instances:
-        rows = map(json.loads, gzip.open(instances, "rt") if instances.suffix == ".gz" else open(instances))
-        rows = [row for row in rows]
+        opened = gzip.open(instances, "rt") if instances.suffix == ".gz" else open(instances)
+        rows = [json.loads(line) for line in opened]
         texts = [row["problem_statement"][:1500] for row in rows[:: max(1, len(rows) // PROMPTS)][:PROMPTS]]
     else:
-        import inspect
-        import textwrap, json.decoder, shlex, statistics, string, difflib, fnmatch, heapq, calendar, configparser
-        modules = [textwrap, json.decoder, shlex, statistics, string, difflib, fnmatch, heapq, calendar, configparser]
+        names = "textwrap json.decoder shlex statistics string difflib fnmatch heapq calendar configparser".split()
+        modules = [importlib.import_module(name) for name in names]
         texts = ["Something in this file is wrong. Write a patch.\n\n" + inspect.getsource(m)[:1500] for m in modules]
     prompts = [[{"role": "user", "content": text}] for text in texts]
     prompts[0].insert(0, {"role": "system", "content": "You fix bugs. Answer with a unified diff."})

@@ -63,7 +63,9 @@ fn a_missing_repository_is_named_with_the_way_to_it() {
 #[test]
 fn without_python_the_run_says_so() {
     // Interpreters under the user's own home are found without `PATH`.
-    let home = finish(Command::new("sh").args(["-c", "ls -d ~/.pyenv/versions/* ~/.local/share/uv/python/*"]));
+    let home = finish(
+        Command::new("sh").args(["-c", "ls -d ~/.pyenv/versions/* ~/.local/share/uv/python/*"]),
+    );
     if !home.out.is_empty() {
         println!("skipped: pyenv or uv has an interpreter in the home folder");
         return;
@@ -111,11 +113,7 @@ fn a_full_disk_keeps_the_last_checkpoint() {
     let small = dir.path().join("small");
     fs_err::create_dir(&small).unwrap();
     let mount = |args: &[&str]| {
-        Command::new("mount")
-            .args(args)
-            .arg(&small)
-            .status()
-            .is_ok_and(|s| s.success())
+        Command::new("mount").args(args).arg(&small).status().is_ok_and(|s| s.success())
     };
     if !mount(&["-t", "tmpfs", "-o", "size=220k", "tmpfs"]) {
         println!("skipped: no right to mount a small file system");
