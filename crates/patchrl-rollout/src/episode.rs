@@ -143,7 +143,7 @@ pub fn prompt(
     let count = |text: &str| policy.tokenizer.encode(text).len();
     let chat = messages(&ready.task.problem_statement, &files, config, &count);
     let text = policy.chat.render(&chat, true)?;
-    let tokens = policy.tokenizer.encode_with_special(&text);
+    let tokens = policy.prompt(&chat)?;
     Ok(Prompt { task: ready.task.id.clone(), text, tokens })
 }
 
