@@ -1,14 +1,17 @@
 //! What most commands need before they can begin: model, tasks, sandbox, judge.
 //!
-//! Owns opening them from the settings, with progress. Does not train or measure.
+//! Owns opening them from the settings, with progress, and measuring a model on
+//! tasks, which `quickstart` and `eval` share. Does not train.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use patchrl_eval::{Evaluator, Shares};
 use patchrl_model::{FetchWheel, Policy, Progress, Sources, resolve};
 use patchrl_reward::{Judge, Preparer, Ready, Settings as JudgeSettings};
+use patchrl_rollout::{Roller, SamplingConfig};
 use patchrl_sandbox::host::{self, Trusted};
 use patchrl_sandbox::{Limits, Local, TierChoice};
 use patchrl_task::{Split, Task};
@@ -72,6 +75,41 @@ impl<'a> Session<'a> {
         }
         console.clear();
         Ok(ready)
+    }
+
+    /// Sample answers to `tasks` and count what they came to, as the settings' `eval` says.
+    pub(crate) fn measure(
+        &self,
+        policy: &Policy,
+        tasks: &[Ready],
+        console: &mut Console,
+    ) -> anyhow::Result<Shares> {
+        let settings = self.settings;
+        let sampling =
+            SamplingConfig { temperature: settings.eval.temperature, ..settings.sampling.clone() };
+        let tasks = match settings.eval.limit {
+            0 => tasks,
+            limit => &tasks[..limit.min(tasks.len())],
+        };
+        let evaluator = Evaluator {
+            roller: Roller {
+                policy,
+                prompt: &settings.prompt,
+                sampling: &sampling,
+                judge: &self.judge,
+            },
+            samples: settings.eval.samples,
+            seed: settings.train.seed,
+        };
+        let most =
+            tasks.len() as u64 * u64::from(settings.eval.samples) * sampling.max_new_tokens as u64;
+        let shares = evaluator.run(
+            tasks,
+            &mut |drawn| console.progress("tokens drawn", drawn, most),
+            &mut |_| {},
+        )?;
+        console.clear();
+        Ok(shares)
     }
 }
 

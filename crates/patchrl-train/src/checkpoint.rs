@@ -14,6 +14,7 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use patchrl_model::Policy;
+use patchrl_telemetry::Event;
 use serde::{Deserialize, Serialize};
 
 use crate::TrainError;
@@ -37,6 +38,17 @@ pub struct State {
     pub reference: Option<String>,
     /// Hash of the configuration that decides the numbers; a resume under another is refused.
     pub config: String,
+}
+
+impl State {
+    /// The event that says the checkpoint of this state is whole.
+    pub fn written(&self) -> Event {
+        Event::CheckpointWritten {
+            path: format!("checkpoints/{}", checkpoint_name(self.step)),
+            phase: self.phase_name.clone(),
+            step: self.step,
+        }
+    }
 }
 
 /// The checkpoints of one run.

@@ -119,7 +119,7 @@ impl Run<'_> {
                     engine.state.reference = Some(checkpoint_name(engine.state.step));
                 }
                 if ends || engine.state.step.is_multiple_of(self.config.checkpoint_every) {
-                    self.checkpoint(&engine, phase, &checkpoints, listener)?;
+                    self.checkpoint(&engine, &checkpoints, listener)?;
                 }
             }
             if steps == 0 {
@@ -201,14 +201,11 @@ impl Run<'_> {
     fn checkpoint(
         &self,
         engine: &Engine<'_>,
-        phase: Phase,
         checkpoints: &Checkpoints,
         listener: &mut dyn Listener,
     ) -> Result<(), TrainError> {
-        let name = checkpoints.write(engine.policy, &engine.optimizer, &engine.state)?;
-        let path = format!("checkpoints/{name}");
-        let step = engine.state.step;
-        self.say(&Event::CheckpointWritten { path, phase: phase.name().into(), step }, listener)
+        checkpoints.write(engine.policy, &engine.optimizer, &engine.state)?;
+        self.say(&engine.state.written(), listener)
     }
 
     fn examples(&self, policy: &Policy) -> Result<Vec<Example>, TrainError> {

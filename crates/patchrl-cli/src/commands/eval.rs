@@ -1,15 +1,14 @@
 //! `patchrl eval`: measure a model on tasks.
 
-use std::path::{Path, PathBuf};
-
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 
+use super::common::{Common, checked, set};
 use crate::console::Console;
 use crate::exit::{Exit, usage};
 use crate::printer::{self, Form};
 use crate::session::{self, Session};
-use crate::settings::{Environment, SandboxChoice, Settings};
+use crate::settings::{Environment, Settings};
 
 /// `patchrl eval ...`
 #[derive(Debug, Subcommand)]
@@ -30,24 +29,11 @@ enum Side {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunEval {
-    /// Configuration file; flags go before it.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// A folder, a GGUF file, `smollm2-135m`, or `owner/name` on the hub.
-    #[arg(long)]
-    model: Option<String>,
-    /// `toy`, or a file of SWE-bench rows.
-    #[arg(long, value_name = "FILE")]
-    tasks: Option<String>,
+    #[command(flatten)]
+    common: Common,
     /// Which tasks of the set.
     #[arg(long, value_enum, default_value = "held-out")]
     split: Side,
-    /// Folder with local clones of the tasks' repositories.
-    #[arg(long, value_name = "DIR")]
-    repos: Option<PathBuf>,
-    /// Where tests run.
-    #[arg(long, value_enum)]
-    sandbox: Option<SandboxChoice>,
     /// Answers per task.
     #[arg(long)]
     samples: Option<u32>,
@@ -60,12 +46,6 @@ pub(crate) struct RunEval {
     /// Measure on this many tasks at most.
     #[arg(long)]
     limit: Option<usize>,
-    /// Seed of the draws.
-    #[arg(long)]
-    seed: Option<u64>,
-    /// Print a JSON object.
-    #[arg(long)]
-    json: bool,
 }
 
 pub(crate) fn run(command: &Eval, environment: &Environment) -> anyhow::Result<Exit> {
@@ -87,8 +67,8 @@ pub(crate) fn run(command: &Eval, environment: &Environment) -> anyhow::Result<E
     }
     let ready = session.prepare(&tasks, &mut console)?;
     let policy = session::load_policy(&model)?;
-    let shares = super::quickstart::evaluate(&session, &policy, &ready, &mut console)?;
-    printer::report(Form::of(flags.json), &json!(shares), || {
+    let shares = session.measure(&policy, &ready, &mut console)?;
+    printer::report(Form::of(flags.common.json), &json!(shares), || {
         format!(
             "{} answers to {} tasks: valid diff {:.1} %, applied {:.1} %, resolved {:.1} % ({:.0} s)",
             shares.samples,
@@ -103,23 +83,10 @@ pub(crate) fn run(command: &Eval, environment: &Environment) -> anyhow::Result<E
 }
 
 fn settings(flags: &RunEval) -> anyhow::Result<Settings> {
-    let mut s = match &flags.config {
-        Some(file) => Settings::load(file)?,
-        None => Settings::default(),
-    };
-    if let Some(model) = &flags.model {
-        s.model.clone_from(model);
-    }
-    if let Some(tasks) = &flags.tasks {
-        s.tasks.clone_from(tasks);
-    }
-    s.repos = flags.repos.clone().or(s.repos);
-    s.sandbox = flags.sandbox.unwrap_or(s.sandbox);
-    s.eval.samples = flags.samples.unwrap_or(s.eval.samples);
-    s.eval.temperature = flags.temperature.unwrap_or(s.eval.temperature);
-    s.eval.limit = flags.limit.unwrap_or(s.eval.limit);
-    s.sampling.max_new_tokens = flags.max_new_tokens.unwrap_or(s.sampling.max_new_tokens);
-    s.train.seed = flags.seed.unwrap_or(s.train.seed);
-    s.check(Path::new("flags"))?;
-    Ok(s)
+    let mut s = flags.common.settings()?;
+    set(&mut s.eval.samples, flags.samples);
+    set(&mut s.eval.temperature, flags.temperature);
+    set(&mut s.eval.limit, flags.limit);
+    set(&mut s.sampling.max_new_tokens, flags.max_new_tokens);
+    checked(s)
 }

@@ -1,5 +1,6 @@
 //! The command line: one file for each command.
 
+mod common;
 mod config;
 mod doctor;
 mod eval;

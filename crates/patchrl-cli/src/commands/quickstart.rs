@@ -4,10 +4,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use clap::Args;
-use patchrl_eval::{Evaluator, Shares};
 use patchrl_model::Policy;
 use patchrl_reward::Ready;
-use patchrl_rollout::{Roller, SamplingConfig};
 use patchrl_telemetry::{Evaluation, Event, Telemetry, When};
 use patchrl_train::Listener as _;
 use serde_json::json;
@@ -121,7 +119,7 @@ impl Measure<'_> {
         telemetry: &Telemetry,
         console: &mut Console,
     ) -> anyhow::Result<()> {
-        let shares = evaluate(self.session, policy, self.tasks, console)?;
+        let shares = self.session.measure(policy, self.tasks, console)?;
         let event = Event::EvalEnded(Evaluation {
             when,
             valid_diff: shares.valid_diff,
@@ -134,41 +132,6 @@ impl Measure<'_> {
         console.event(&event);
         Ok(())
     }
-}
-
-/// Measure `policy` on `tasks` as the settings' `eval` says.
-pub(crate) fn evaluate(
-    session: &Session<'_>,
-    policy: &Policy,
-    tasks: &[Ready],
-    console: &mut Console,
-) -> anyhow::Result<Shares> {
-    let settings = session.settings;
-    let sampling =
-        SamplingConfig { temperature: settings.eval.temperature, ..settings.sampling.clone() };
-    let tasks = match settings.eval.limit {
-        0 => tasks,
-        limit => &tasks[..limit.min(tasks.len())],
-    };
-    let evaluator = Evaluator {
-        roller: Roller {
-            policy,
-            prompt: &settings.prompt,
-            sampling: &sampling,
-            judge: &session.judge,
-        },
-        samples: settings.eval.samples,
-        seed: settings.train.seed,
-    };
-    let most =
-        tasks.len() as u64 * u64::from(settings.eval.samples) * sampling.max_new_tokens as u64;
-    let shares = evaluator.run(
-        tasks,
-        &mut |drawn| console.progress("tokens drawn", drawn, most),
-        &mut |_| {},
-    )?;
-    console.clear();
-    Ok(shares)
 }
 
 fn finish(

@@ -1,6 +1,6 @@
 //! `patchrl train`: SFT and GRPO, over a configuration file and flags.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use clap::{Args, Subcommand};
@@ -9,11 +9,12 @@ use patchrl_telemetry::{Event, Mark, RunStart, Telemetry};
 use patchrl_train::{Checkpoints, Listener as _, PhaseConfig, Run, Start};
 use serde_json::json;
 
+use super::common::{Common, checked, set};
 use crate::console::Console;
 use crate::exit::{Exit, usage};
 use crate::printer::{self, Form};
 use crate::session::{self, Session};
-use crate::settings::{Environment, SandboxChoice, Settings};
+use crate::settings::{Environment, Settings};
 
 /// `patchrl train ...`
 #[derive(Debug, Subcommand)]
@@ -24,27 +25,11 @@ pub(crate) enum Train {
     Sft(Sft),
 }
 
-/// Flags that both commands take. Each goes before the configuration file.
+/// Flags that both commands take.
 #[derive(Debug, Args)]
 pub(crate) struct Shared {
-    /// Configuration file; flags go before it.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// A folder, a GGUF file, `smollm2-135m`, or `owner/name` on the hub.
-    #[arg(long)]
-    model: Option<String>,
-    /// `toy`, or a file of SWE-bench rows (JSONL, JSON, gz).
-    #[arg(long, value_name = "FILE")]
-    tasks: Option<String>,
-    /// Folder with local clones of the tasks' repositories, bare or not.
-    #[arg(long, value_name = "DIR")]
-    repos: Option<PathBuf>,
-    /// Where tests run.
-    #[arg(long, value_enum)]
-    sandbox: Option<SandboxChoice>,
-    /// Seed of every draw and every order.
-    #[arg(long)]
-    seed: Option<u64>,
+    #[command(flatten)]
+    common: Common,
     /// Peak learning rate.
     #[arg(long)]
     lr: Option<f32>,
@@ -63,12 +48,6 @@ pub(crate) struct Shared {
     /// Steps between checkpoints.
     #[arg(long)]
     checkpoint_every: Option<u64>,
-    /// Tokens a prompt may take.
-    #[arg(long)]
-    max_prompt_tokens: Option<usize>,
-    /// Print a JSON object at the end.
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -118,7 +97,7 @@ pub(crate) fn run(command: &Train, environment: &Environment) -> anyhow::Result<
         Train::Grpo(flags) => (grpo_settings(flags)?, &flags.shared, "grpo"),
         Train::Sft(flags) => (sft_settings(flags)?, &flags.shared, "sft"),
     };
-    settings.check(Path::new("flags"))?;
+    let settings = checked(settings)?;
     if shared.resume && shared.run.is_none() {
         return Err(usage("`--resume` needs `--run`", "name the run to go on with"));
     }
@@ -142,7 +121,7 @@ pub(crate) fn run(command: &Train, environment: &Environment) -> anyhow::Result<
     let report = patchrl_telemetry::render_report(&dir)?;
     console.say(&format!("report: {}", report.display()));
     let value = json!({ "run_dir": dir, "seconds": seconds });
-    printer::report(Form::of(shared.json), &value, || format!("{}", dir.display()))?;
+    printer::report(Form::of(shared.common.json), &value, || format!("{}", dir.display()))?;
     Ok(Exit::Success)
 }
 
@@ -184,27 +163,10 @@ fn sft_settings(flags: &Sft) -> anyhow::Result<Settings> {
 }
 
 fn shared_settings(flags: &Shared) -> anyhow::Result<Settings> {
-    let mut s = match &flags.config {
-        Some(file) => Settings::load(file)?,
-        None => Settings::default(),
-    };
-    set(&mut s.model, flags.model.clone());
-    set(&mut s.tasks, flags.tasks.clone());
-    if flags.repos.is_some() {
-        s.repos.clone_from(&flags.repos);
-    }
-    set(&mut s.sandbox, flags.sandbox);
-    set(&mut s.train.seed, flags.seed);
+    let mut s = flags.common.settings()?;
     set(&mut s.train_limit, flags.train_limit);
     set(&mut s.train.checkpoint_every, flags.checkpoint_every);
-    set(&mut s.prompt.max_tokens, flags.max_prompt_tokens);
     Ok(s)
-}
-
-fn set<T>(place: &mut T, value: Option<T>) {
-    if let Some(value) = value {
-        *place = value;
-    }
 }
 
 /// A run that is about to begin or to go on.
@@ -278,7 +240,14 @@ impl Training<'_> {
             return Ok(Telemetry::open(self.dir)?);
         }
         let mark = state.map(|s| Mark { phase: &s.phase_name, step: s.step });
-        let (telemetry, _) = Telemetry::resume(self.dir, mark)?;
+        let (telemetry, kept) = Telemetry::resume(self.dir, mark)?;
+        if let Some(s) = state {
+            let written = s.written();
+            // A crash after the checkpoint and before its event leaves it unsaid.
+            if kept.records.last().map(|record| &record.event) != Some(&written) {
+                telemetry.emit(&written)?;
+            }
+        }
         patchrl_rollout::forget_after(self.dir, state.map_or(0, |s| s.step))?;
         Ok(telemetry)
     }

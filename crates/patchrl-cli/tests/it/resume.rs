@@ -84,6 +84,10 @@ fn a_killed_and_resumed_run_equals_an_uninterrupted_one() {
     }
     let said = finish(patchrl(dir).args(["sandbox", "reap", "--json"]));
     assert_eq!(said.code, 0, "{}", said.err);
+    let found: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    for kind in ["processes", "mounts", "cgroups", "dirs", "failed"] {
+        assert_eq!(found[kind], serde_json::json!([]), "{kind} were left behind");
+    }
 }
 
 #[test]

@@ -1,0 +1,68 @@
+//! Flags that every command over a model and tasks takes.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::settings::{SandboxChoice, Settings};
+
+/// Each takes precedence over the same key of the configuration file.
+#[derive(Debug, Args)]
+pub(crate) struct Common {
+    /// Configuration file; flags take precedence over it.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// A folder, a GGUF file, `smollm2-135m`, or `owner/name` on the hub.
+    #[arg(long)]
+    model: Option<String>,
+    /// `toy`, or a file of SWE-bench rows (JSONL, JSON, gz).
+    #[arg(long, value_name = "FILE")]
+    tasks: Option<String>,
+    /// Folder with local clones of the tasks' repositories, bare or not.
+    #[arg(long, value_name = "DIR")]
+    repos: Option<PathBuf>,
+    /// Where tests run.
+    #[arg(long, value_enum)]
+    sandbox: Option<SandboxChoice>,
+    /// Seed of every draw and every order.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Tokens a prompt may take.
+    #[arg(long)]
+    max_prompt_tokens: Option<usize>,
+    /// Print a JSON object at the end.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl Common {
+    /// The configuration file, or the defaults, under these flags. Not yet checked.
+    pub(crate) fn settings(&self) -> anyhow::Result<Settings> {
+        let mut s = match &self.config {
+            Some(file) => Settings::load(file)?,
+            None => Settings::default(),
+        };
+        set(&mut s.model, self.model.clone());
+        set(&mut s.tasks, self.tasks.clone());
+        if self.repos.is_some() {
+            s.repos.clone_from(&self.repos);
+        }
+        set(&mut s.sandbox, self.sandbox);
+        set(&mut s.train.seed, self.seed);
+        set(&mut s.prompt.max_tokens, self.max_prompt_tokens);
+        Ok(s)
+    }
+}
+
+/// Refuse settings that flags have made impossible.
+pub(crate) fn checked(settings: Settings) -> anyhow::Result<Settings> {
+    settings.check(Path::new("flags"))?;
+    Ok(settings)
+}
+
+/// Put a flag's value in place, if it was given.
+pub(crate) fn set<T>(place: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *place = value;
+    }
+}
