@@ -6,6 +6,7 @@
 mod commands;
 mod console;
 mod exit;
+mod jsonl;
 mod printer;
 mod session;
 mod settings;

@@ -2,7 +2,7 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the printer")]
 
-use std::io::IsTerminal as _;
+use std::io::{BufWriter, IsTerminal as _, Write};
 
 use serde::Serialize;
 
@@ -38,6 +38,11 @@ pub(crate) fn report<T: Serialize>(
 /// Data on stdout as it is.
 pub(crate) fn data(text: &str) {
     println!("{}", text.trim_end());
+}
+
+/// Data on stdout, piece by piece.
+pub(crate) fn stream() -> impl Write {
+    BufWriter::new(std::io::stdout().lock())
 }
 
 /// A line for people on stderr.

@@ -11,13 +11,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use self::image::{Image, Target};
 use crate::diff::{Claim, FilePatch, Move, Patch};
+use crate::edit::Placed;
 use crate::fault::ApplyFault;
 use crate::tree::{self, Changes, Entry, Mode, SUBMODULE, TYPE_BITS, Tree};
 use crate::work::{LINE, Work};
 
-/// Apply every file of `patch`, or give the first fault.
-pub(crate) fn apply(patch: &Patch, tree: &dyn Tree) -> Result<Changes, ApplyFault> {
-    let mut session = Session::new(patch, tree);
+/// Apply every file of `patch`, or give the first fault. Hunks that found their place
+/// before it are in `placed`.
+pub(crate) fn apply(
+    patch: &Patch,
+    tree: &dyn Tree,
+    placed: &mut Vec<Placed>,
+) -> Result<Changes, ApplyFault> {
+    let mut session = Session::new(patch, tree, placed);
     for file in patch.files() {
         session.file(patch, file)?;
     }
@@ -40,6 +46,7 @@ const LOOK: u64 = 512;
 
 struct Session<'p> {
     tree: &'p dyn Tree,
+    placed: &'p mut Vec<Placed>,
     work: Work,
     slots: BTreeMap<&'p str, Slot>,
     /// Symbolic links the diff writes, and those it takes away.
@@ -57,9 +64,10 @@ struct Old {
 }
 
 impl<'p> Session<'p> {
-    fn new(patch: &'p Patch, tree: &'p dyn Tree) -> Self {
+    fn new(patch: &'p Patch, tree: &'p dyn Tree, placed: &'p mut Vec<Placed>) -> Self {
         let mut session = Self {
             tree,
+            placed,
             work: Work::new(),
             slots: BTreeMap::new(),
             links: BTreeSet::new(),
@@ -120,7 +128,7 @@ impl<'p> Session<'p> {
             return Err(ApplyFault::WrongType { path: file.path().to_owned() });
         }
         let bytes = old.map(|old| old.bytes).unwrap_or_default();
-        let bytes = patched(patch, file, &bytes, &mut self.work)?;
+        let bytes = self.patched(patch, file, &bytes)?;
         if deletes == Claim::Yes && !bytes.is_empty() {
             return Err(ApplyFault::LeavesContents { path: file.path().to_owned() });
         }
@@ -164,6 +172,26 @@ impl<'p> Session<'p> {
             return Err(ApplyFault::AlreadyExists { path: path.to_owned() });
         }
         Ok(())
+    }
+
+    /// The text after all hunks of one file.
+    fn patched(
+        &mut self,
+        patch: &Patch,
+        file: &FilePatch,
+        bytes: &[u8],
+    ) -> Result<Vec<u8>, ApplyFault> {
+        let mut image = Image::new(bytes);
+        self.work.spend(image.len() as u64)?;
+        for (at, hunk) in file.hunks.iter().enumerate() {
+            let (path, number) = (file.path().to_owned(), at + 1);
+            let target = Target::new(hunk, patch.body(hunk));
+            match image.apply(&target, &mut self.work)? {
+                Some(line) => self.placed.push(Placed { path, number, line: line + 1 }),
+                None => return Err(ApplyFault::ContextMismatch { path, hunk: number }),
+            }
+        }
+        Ok(image.into_bytes())
     }
 
     /// Note what becomes of the old and the new name.
@@ -284,22 +312,4 @@ fn check_header(file: &FilePatch) -> Result<(), ApplyFault> {
         return Err(ApplyFault::Binary { path: path() });
     }
     Ok(())
-}
-
-/// The text after all hunks of one file.
-fn patched(
-    patch: &Patch,
-    file: &FilePatch,
-    bytes: &[u8],
-    work: &mut Work,
-) -> Result<Vec<u8>, ApplyFault> {
-    let mut image = Image::new(bytes);
-    work.spend(image.len() as u64)?;
-    for (at, hunk) in file.hunks.iter().enumerate() {
-        let target = Target::new(hunk, patch.body(hunk));
-        if !image.apply(&target, work)? {
-            return Err(ApplyFault::ContextMismatch { path: file.path().to_owned(), hunk: at + 1 });
-        }
-    }
-    Ok(image.into_bytes())
 }

@@ -34,13 +34,33 @@ pub struct Block {
     pub replace: String,
 }
 
+/// A hunk or block that found its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// The file.
+    pub path: String,
+    /// Number of the hunk in its file, or of the block in the answer, from 1.
+    pub number: usize,
+    /// Its first line in the file as the hunks before it left it, from 1.
+    pub line: usize,
+}
+
 impl Edit {
     /// Apply to `tree`. All or nothing; only paths whose entry differs are in the result,
     /// and none at all is a fault.
     pub fn apply(&self, tree: &dyn Tree) -> Result<Changes, ApplyFault> {
+        self.apply_noting(tree, &mut Vec::new())
+    }
+
+    /// The same, and where each hunk or block went, up to the first that did not fit.
+    pub fn apply_noting(
+        &self,
+        tree: &dyn Tree,
+        placed: &mut Vec<Placed>,
+    ) -> Result<Changes, ApplyFault> {
         let changes = match self {
-            Self::Diff(patch) => apply::apply(patch, tree)?,
-            Self::Blocks(blocks) => apply_blocks(blocks, tree)?,
+            Self::Diff(patch) => apply::apply(patch, tree, placed)?,
+            Self::Blocks(blocks) => apply_blocks(blocks, tree, placed)?,
         };
         if changes.is_empty() { Err(ApplyFault::NoChange) } else { Ok(changes) }
     }
@@ -71,7 +91,11 @@ struct Draft {
     is_unfinished: bool,
 }
 
-fn apply_blocks(blocks: &[Block], tree: &dyn Tree) -> Result<Changes, ApplyFault> {
+fn apply_blocks(
+    blocks: &[Block],
+    tree: &dyn Tree,
+    placed: &mut Vec<Placed>,
+) -> Result<Changes, ApplyFault> {
     let mut work = Work::new();
     let mut drafts: BTreeMap<&str, Draft> = BTreeMap::new();
     for (at, block) in blocks.iter().enumerate() {
@@ -80,7 +104,9 @@ fn apply_blocks(blocks: &[Block], tree: &dyn Tree) -> Result<Changes, ApplyFault
             drafts.insert(path, Draft::open(path, tree, &mut work)?);
         }
         if let Some(draft) = drafts.get_mut(path) {
-            draft.edit(block, at + 1, &mut work)?;
+            let start = draft.edit(block, at + 1, &mut work)?;
+            let line = 1 + draft.text[..start].iter().filter(|byte| **byte == b'\n').count();
+            placed.push(Placed { path: path.to_owned(), number: at + 1, line });
         }
     }
     let mut changes = Changes::new();
@@ -124,12 +150,13 @@ impl Draft {
         Ok(Self { before, mode, text, is_unfinished })
     }
 
-    fn edit(&mut self, block: &Block, number: usize, work: &mut Work) -> Result<(), ApplyFault> {
+    /// Make one block's change. The byte it begins at.
+    fn edit(&mut self, block: &Block, number: usize, work: &mut Work) -> Result<usize, ApplyFault> {
         let path = || block.path.clone();
         work.spend((self.text.len() + block.search.len() + block.replace.len()) as u64)?;
         if self.text.is_empty() && block.search.trim().is_empty() {
             self.text = block.replace.clone().into_bytes();
-            return Ok(());
+            return Ok(0);
         }
         if block.search.is_empty() {
             return Err(ApplyFault::AlreadyExists { path: path() });
@@ -158,7 +185,7 @@ impl Draft {
             .nth(lines - 1)
             .map_or(self.text.len(), |(offset, _)| at + offset + 1);
         self.text.splice(at..end, with.bytes());
-        Ok(())
+        Ok(at)
     }
 
     fn close(mut self) -> (Option<Entry>, Entry) {

@@ -2,7 +2,8 @@
 //!
 //! Owns finding an edit in an answer ([`extract()`]), unified and git diffs ([`Patch`]),
 //! SEARCH/REPLACE blocks ([`Block`]), applying either to files with the semantics of
-//! `git apply` ([`Edit::apply`]) and showing what changed ([`unified()`]).
+//! `git apply` ([`Edit::apply`]), showing what changed ([`unified()`], and as Python does,
+//! [`python_diff`]) and how alike two texts are ([`ratio()`]).
 //! Touches no clock, no file system and no network: files come through [`Tree`].
 //!
 //! Everything here reads text that a stranger wrote. Nothing panics, cost is linear in
@@ -10,16 +11,20 @@
 
 mod apply;
 mod diff;
+mod difflib;
 mod edit;
 mod extract;
 mod fault;
+mod similarity;
 mod tree;
 mod unified;
 mod work;
 
 pub use diff::{Claim, FilePatch, Hunk, Move, Patch, Span};
-pub use edit::{Block, Edit};
+pub use difflib::{python_diff, python_lines};
+pub use edit::{Block, Edit, Placed};
 pub use extract::{Extraction, Rule, extract};
 pub use fault::{ApplyFault, DiffFault, ExtractFault};
+pub use similarity::{Autojunk, LONGEST, Reference, TooLong, ratio};
 pub use tree::{Changes, Entry, Mode, Tree};
 pub use unified::unified;

@@ -117,7 +117,8 @@ fn hunk(out: &mut String, old: &[&[u8]], new: &[&[u8]], group: &[Change]) {
     show(out, ' ', &old[at..old_span.end]);
 }
 
-fn span(lines: &std::ops::Range<usize>) -> String {
+/// A range of lines as a hunk header has it.
+pub(crate) fn span(lines: &std::ops::Range<usize>) -> String {
     match lines.len() {
         0 => format!("{},0", lines.start),
         1 => format!("{}", lines.start + 1),

@@ -1,6 +1,7 @@
 //! From a patch to a number and its reasons.
 //!
-//! Open [`Preparer`] to make a task ready, [`Judge`] to judge answers to it.
+//! Open [`Preparer`] to make a task ready, [`Judge`] to judge answers to it, [`swerl`]
+//! for the reward of the SWE-RL paper.
 
 mod combine;
 mod error;
@@ -9,6 +10,7 @@ mod judge;
 mod outcome;
 mod prepare;
 mod suite;
+pub mod swerl;
 mod tree;
 mod validate;
 

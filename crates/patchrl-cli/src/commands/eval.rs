@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 
-use super::common::{Common, checked, set};
+use super::flags::{Common, checked, set};
 use crate::console::Console;
 use crate::exit::{Exit, usage};
 use crate::printer::{self, Form};

@@ -1,9 +1,10 @@
 //! The command line: one file for each command.
 
-mod common;
 mod config;
 mod doctor;
 mod eval;
+mod flags;
+mod patch;
 mod quickstart;
 mod sandbox;
 mod task;
@@ -40,6 +41,9 @@ enum Command {
     /// Look at task sets, make them, and check them by running them.
     #[command(subcommand)]
     Task(task::Task),
+    /// Find, apply and show patches: JSONL in, JSONL out.
+    #[command(subcommand)]
+    Patch(patch::PatchCommand),
     /// Run something in the sandbox, or clean up after a crash.
     #[command(subcommand)]
     Sandbox(sandbox::Sandbox),
@@ -57,6 +61,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         Command::Train(command) => train::run(command, &environment),
         Command::Eval(command) => eval::run(command, &environment),
         Command::Task(command) => task::run(command, &environment),
+        Command::Patch(command) => patch::run(command),
         Command::Sandbox(command) => sandbox::run(command, &environment),
         Command::Config(command) => config::run(command),
     }

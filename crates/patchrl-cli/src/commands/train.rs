@@ -9,7 +9,7 @@ use patchrl_telemetry::{Event, Mark, RunStart, Telemetry};
 use patchrl_train::{Checkpoints, Listener as _, PhaseConfig, Run, Start};
 use serde_json::json;
 
-use super::common::{Common, checked, set};
+use super::flags::{Common, checked, set};
 use crate::console::Console;
 use crate::exit::{Exit, usage};
 use crate::printer::{self, Form};

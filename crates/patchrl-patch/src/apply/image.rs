@@ -82,9 +82,13 @@ impl<'t> Image<'t> {
         self.front.len() + self.back.len()
     }
 
-    /// Apply one hunk. `false` if it fits nowhere.
-    pub(super) fn apply(&mut self, hunk: &Target<'t>, work: &mut Work) -> Result<bool, ApplyFault> {
-        let Some(at) = self.find(hunk, work)? else { return Ok(false) };
+    /// Apply one hunk. The line it was put at, from 0; nothing if it fits nowhere.
+    pub(super) fn apply(
+        &mut self,
+        hunk: &Target<'t>,
+        work: &mut Work,
+    ) -> Result<Option<usize>, ApplyFault> {
+        let Some(at) = self.find(hunk, work)? else { return Ok(None) };
         let end = at + hunk.before.len();
         work.spend(self.front.len().abs_diff(end) as u64)?;
         if end < self.front.len() {
@@ -95,7 +99,7 @@ impl<'t> Image<'t> {
         }
         self.front.truncate(at);
         self.front.extend(hunk.after.iter().map(|bytes| Line { bytes, is_patched: true }));
-        Ok(true)
+        Ok(Some(at))
     }
 
     pub(super) fn into_bytes(self) -> Vec<u8> {

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "all of this is test code")]
 
 mod cases;
+mod difflib;
 mod generated;
 mod git;
 mod gold;
