@@ -33,7 +33,6 @@ const OUTSIDE: &[&str] = &["patchrl-testkit", "xtask"];
 /// Crates of others that one room owns.
 const DEPENDENCY_OWNERS: &[(&str, &str)] = &[
     ("gemm", "patchrl-model"),
-    ("pulp", "patchrl-model"),
     ("tokenizers", "patchrl-model"),
     ("safetensors", "patchrl-model"),
     ("clap", "patchrl-cli"),

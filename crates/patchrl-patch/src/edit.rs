@@ -105,7 +105,7 @@ fn apply_blocks(
         }
         if let Some(draft) = drafts.get_mut(path) {
             let start = draft.edit(block, at + 1, &mut work)?;
-            let line = 1 + draft.text[..start].iter().filter(|byte| **byte == b'\n').count();
+            let line = draft.text[..start].split(|byte| *byte == b'\n').count();
             placed.push(Placed { path: path.to_owned(), number: at + 1, line });
         }
     }

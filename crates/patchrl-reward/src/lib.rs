@@ -1,7 +1,7 @@
 //! From a patch to a number and its reasons.
 //!
 //! Open [`Preparer`] to make a task ready, [`Judge`] to judge answers to it, [`swerl`]
-//! for the reward of the SWE-RL paper.
+//! for the reward of the SWE-RL paper, [`score`] for rewards that need no task.
 
 mod combine;
 mod error;
@@ -9,6 +9,7 @@ mod guard;
 mod judge;
 mod outcome;
 mod prepare;
+pub mod score;
 mod suite;
 pub mod swerl;
 mod tree;

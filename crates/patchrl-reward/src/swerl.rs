@@ -197,7 +197,10 @@ fn blocks(text: &str) -> Vec<Block<'_>> {
 }
 
 #[cfg(test)]
-mod tests {
+mod tests;
+
+#[cfg(test)]
+mod block_tests {
     use super::*;
 
     #[test]

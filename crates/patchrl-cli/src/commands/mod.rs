@@ -6,6 +6,7 @@ mod eval;
 mod flags;
 mod patch;
 mod quickstart;
+mod reward;
 mod sandbox;
 mod task;
 mod train;
@@ -44,6 +45,9 @@ enum Command {
     /// Find, apply and show patches: JSONL in, JSONL out.
     #[command(subcommand)]
     Patch(patch::PatchCommand),
+    /// Score answers that exist: JSONL in, JSONL out.
+    #[command(subcommand)]
+    Reward(reward::Reward),
     /// Run something in the sandbox, or clean up after a crash.
     #[command(subcommand)]
     Sandbox(sandbox::Sandbox),
@@ -62,6 +66,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         Command::Eval(command) => eval::run(command, &environment),
         Command::Task(command) => task::run(command, &environment),
         Command::Patch(command) => patch::run(command),
+        Command::Reward(command) => reward::run(command, &environment),
         Command::Sandbox(command) => sandbox::run(command, &environment),
         Command::Config(command) => config::run(command),
     }

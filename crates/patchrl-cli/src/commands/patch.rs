@@ -136,7 +136,7 @@ fn apply(line: Line) -> Value {
         patch: String,
     }
     let mut placed = Vec::new();
-    let mut attempt = || -> Result<Result<BTreeMap<String, Option<File>>, Refusal>, String> {
+    let attempt = || -> Result<Result<BTreeMap<String, Option<File>>, Refusal>, String> {
         let record: Record = jsonl::parse(line)?;
         let tree = tree(&record.files)?;
         let file = |(path, entry): (String, Option<Entry>)| {

@@ -4,6 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "the tests start the binary itself")]
 
 mod errors;
+mod jsonl;
 mod resume;
 mod tiny;
 

@@ -5,6 +5,8 @@
 //! first such place is. O(n) states; a question costs O(log² n) at worst, and a few
 //! steps mostly. States are numbers; 0 is the empty string.
 
+use std::sync::OnceLock;
+
 use super::wavelet::Wavelet;
 
 const NONE: u32 = u32::MAX;
@@ -21,9 +23,14 @@ pub(super) struct Automaton {
     range: Vec<(u32, u32)>,
     least: Vec<u32>,
     largest: Vec<u32>,
-    ends: Wavelet,
+    ends: Vec<u32>,
+    /// Made when a range of many is asked about, which most texts never do.
+    ordered: OnceLock<Wavelet>,
     edges: Edges,
 }
+
+/// Ranges of `ends` of so many values are looked through one by one.
+const FEW: u32 = 48;
 
 impl Automaton {
     pub(super) fn new(text: &[u32]) -> Self {
@@ -81,11 +88,13 @@ impl Automaton {
         let bound = from + len - 1;
         let at = state as usize;
         let end = if self.least[at] >= bound {
-            self.least[at]
+            Some(self.least[at])
+        } else if let Some(few) = self.few(at) {
+            few.iter().copied().filter(|end| *end >= bound).min()
         } else {
-            self.ends.first_from(self.range[at], bound)?
+            self.ordered().first_from(self.range[at], bound)
         };
-        Some(end + 1 - len)
+        Some(end? + 1 - len)
     }
 
     fn last_end(&self, state: u32, bound: u32) -> Option<u32> {
@@ -94,9 +103,21 @@ impl Automaton {
             Some(self.largest[at])
         } else if self.least[at] >= bound {
             None
+        } else if let Some(few) = self.few(at) {
+            few.iter().copied().filter(|end| *end < bound).max()
         } else {
-            self.ends.last_below(self.range[at], bound)
+            self.ordered().last_below(self.range[at], bound)
         }
+    }
+
+    fn ordered(&self) -> &Wavelet {
+        self.ordered.get_or_init(|| Wavelet::new(&self.ends))
+    }
+
+    /// All places where the strings of a state end, if they are few.
+    fn few(&self, state: usize) -> Option<&[u32]> {
+        let (from, to) = self.range[state];
+        (to - from <= FEW).then(|| &self.ends[from as usize..to as usize])
     }
 
     /// The nearest of `state` and its ancestors that `holds`, or the root. What holds for
@@ -207,7 +228,8 @@ impl Build {
                 free[state] += 1;
             }
         }
-        Automaton { len, link, jump, range, least, largest, ends: Wavelet::new(&ends), edges }
+        let ordered = OnceLock::new();
+        Automaton { len, link, jump, range, least, largest, ends, ordered, edges }
     }
 }
 
@@ -232,12 +254,18 @@ fn by_length(len: &[u32], symbols: usize) -> Vec<u32> {
 /// Edges of all states: a hash table with open addressing, and for each state the chain
 /// of its own, so that it can be copied.
 struct Edges {
-    keys: Vec<u64>,
-    targets: Vec<u32>,
-    /// The slot of the next edge of the same state.
-    next: Vec<u32>,
+    slots: Vec<Edge>,
+    /// The slot of a state's last edge.
     first: Vec<u32>,
     shift: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Edge {
+    key: u64,
+    target: u32,
+    /// The slot of the edge before it of the same state.
+    next: u32,
 }
 
 /// No edge has this key: there are fewer states.
@@ -248,9 +276,7 @@ impl Edges {
     fn new(symbols: usize) -> Self {
         let slots = (4 * symbols + 4).next_power_of_two();
         Self {
-            keys: vec![FREE; slots],
-            targets: vec![0; slots],
-            next: vec![NONE; slots],
+            slots: vec![Edge { key: FREE, target: 0, next: NONE }; slots],
             first: Vec::with_capacity(2 * symbols + 1),
             shift: u64::BITS - slots.trailing_zeros(),
         }
@@ -260,47 +286,47 @@ impl Edges {
     fn slot(&self, state: u32, symbol: u32) -> usize {
         let key = key(state, symbol);
         let mut slot = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize;
-        while self.keys[slot] != key && self.keys[slot] != FREE {
-            slot = (slot + 1) & (self.keys.len() - 1);
+        while self.slots[slot].key != key && self.slots[slot].key != FREE {
+            slot = (slot + 1) & (self.slots.len() - 1);
         }
         slot
     }
 
     fn get(&self, state: u32, symbol: u32) -> Option<u32> {
-        let slot = self.slot(state, symbol);
-        (self.keys[slot] != FREE).then(|| self.targets[slot])
+        let edge = &self.slots[self.slot(state, symbol)];
+        (edge.key != FREE).then_some(edge.target)
     }
 
     /// The edge that is there; if none is, one to `target` is added.
     fn get_or_add(&mut self, state: u32, symbol: u32, target: u32) -> Option<u32> {
-        let slot = self.slot(state, symbol);
-        if self.keys[slot] != FREE {
-            return Some(self.targets[slot]);
+        let at = self.slot(state, symbol);
+        let edge = &mut self.slots[at];
+        if edge.key != FREE {
+            return Some(edge.target);
         }
-        self.keys[slot] = key(state, symbol);
-        self.targets[slot] = target;
-        self.next[slot] = self.first[state as usize];
-        self.first[state as usize] = slot as u32;
+        let first = &mut self.first[state as usize];
+        *edge = Edge { key: key(state, symbol), target, next: *first };
+        *first = at as u32;
         None
     }
 
     /// Give `to`, which has none, the edges of `from`.
     fn copy(&mut self, from: u32, to: u32) {
-        let mut slot = self.first[from as usize];
-        while slot != NONE {
-            let symbol = self.keys[slot as usize] as u32;
-            let target = self.targets[slot as usize];
-            slot = self.next[slot as usize];
-            self.get_or_add(to, symbol, target);
+        let mut at = self.first[from as usize];
+        while at != NONE {
+            let edge = self.slots[at as usize];
+            at = edge.next;
+            self.get_or_add(to, edge.key as u32, edge.target);
         }
     }
 
     /// Turn an edge to `old` into one to `new`. False if it leads elsewhere.
     fn turn(&mut self, state: u32, symbol: u32, old: u32, new: u32) -> bool {
-        let slot = self.slot(state, symbol);
-        let turns = self.keys[slot] != FREE && self.targets[slot] == old;
+        let at = self.slot(state, symbol);
+        let edge = &mut self.slots[at];
+        let turns = edge.key != FREE && edge.target == old;
         if turns {
-            self.targets[slot] = new;
+            edge.target = new;
         }
         turns
     }

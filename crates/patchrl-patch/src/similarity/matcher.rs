@@ -23,9 +23,9 @@ pub(crate) struct Block {
     pub(crate) len: usize,
 }
 
-/// Windows of so many cells are filled in as a table. Their shorter side has at most 255
-/// elements, so that the length of a run fits a byte.
-const TABLE: usize = 255 * 255;
+/// Windows of so many cells are filled in as a table. Their shorter side has at most
+/// 1,023 elements, so that the length of a run fits 16 bits.
+const TABLE: usize = 1023 * 1023;
 /// Sequences from this length on have popular elements, if `autojunk` is on.
 const AUTOJUNK_FROM: usize = 200;
 
@@ -33,39 +33,83 @@ const AUTOJUNK_FROM: usize = 200;
 /// sequence or not in it.
 const NEVER: u32 = u32::MAX;
 
+/// What sequences are made of.
+pub(crate) trait Element: Copy + Eq + Hash {
+    /// The element as a small number, for most of those that are characters: looked up in
+    /// an array they cost a tenth.
+    fn ascii(self) -> Option<usize>;
+}
+
+impl Element for char {
+    fn ascii(self) -> Option<usize> {
+        self.is_ascii().then_some(self as usize)
+    }
+}
+
+impl Element for &str {
+    fn ascii(self) -> Option<usize> {
+        None
+    }
+}
+
+/// A number for each different element, from 0.
+struct Ids<T> {
+    ascii: [u32; 128],
+    others: HashMap<T, u32>,
+    count: u32,
+}
+
+impl<T: Element> Ids<T> {
+    fn new() -> Self {
+        Self { ascii: [NEVER; 128], others: HashMap::new(), count: 0 }
+    }
+
+    fn get(&self, element: T) -> u32 {
+        match element.ascii() {
+            Some(at) => self.ascii[at],
+            None => self.others.get(&element).copied().unwrap_or(NEVER),
+        }
+    }
+
+    fn get_or_add(&mut self, element: T) -> u32 {
+        let id = match element.ascii() {
+            Some(at) => &mut self.ascii[at],
+            None => self.others.entry(element).or_insert(NEVER),
+        };
+        if *id == NEVER {
+            *id = self.count;
+            self.count += 1;
+        }
+        *id
+    }
+}
+
 /// The second sequence.
 pub(crate) struct Prepared<T> {
-    ids: HashMap<T, u32>,
+    ids: Ids<T>,
     /// The elements as ids.
     b: Vec<u32>,
     /// For each id whether it is too common to start a match.
     popular: Vec<bool>,
     /// `b` with an id of its own for each popular element.
     seeds: Vec<u32>,
-    /// `seeds` as bytes, if there are few enough different ones.
+    /// `seeds` in fewer bits, if there are few enough different ones.
     bytes: Option<Vec<u8>>,
+    words: Option<Vec<u16>>,
     automaton: OnceLock<Automaton>,
 }
 
-/// A byte that stands for [`NEVER`], and one for the popular elements of the second
-/// sequence. They equal no other and not each other.
-const NEVER_BYTE: u8 = u8::MAX - 1;
-const POPULAR_BYTE: u8 = u8::MAX;
-
-impl<T: Copy + Eq + Hash> Prepared<T> {
+impl<T: Element> Prepared<T> {
     pub(crate) fn new(elements: impl IntoIterator<Item = T>, autojunk: bool) -> Self {
-        let mut ids = HashMap::new();
-        let b: Vec<u32> = elements
-            .into_iter()
-            .map(|element| {
-                let next = ids.len() as u32;
-                *ids.entry(element).or_insert(next)
-            })
-            .collect();
-        let mut popular = vec![false; ids.len()];
+        let mut ids = Ids::new();
+        let b: Vec<u32> = elements.into_iter().map(|element| ids.get_or_add(element)).collect();
+        let different = ids.count as usize;
+        let mut popular = vec![false; different];
         if autojunk && b.len() >= AUTOJUNK_FROM {
-            let mut counts = vec![0; ids.len()];
-            b.iter().for_each(|id| counts[*id as usize] += 1);
+            let mut counts = vec![0; different];
+            for id in &b {
+                counts[*id as usize] += 1;
+            }
             let most = b.len() / 100 + 1;
             popular = counts.iter().map(|count| *count > most).collect();
         }
@@ -73,10 +117,9 @@ impl<T: Copy + Eq + Hash> Prepared<T> {
             if popular[*id as usize] { (popular.len() + at) as u32 } else { *id }
         };
         let seeds = b.iter().enumerate().map(seed).collect();
-        let byte = |id: &u32| if popular[*id as usize] { POPULAR_BYTE } else { *id as u8 };
-        let few = ids.len() <= usize::from(NEVER_BYTE);
-        let bytes = few.then(|| b.iter().map(byte).collect());
-        Self { ids, b, popular, seeds, bytes, automaton: OnceLock::new() }
+        let bytes = narrow(&b, different, |id| popular[id as usize].then_some(u8::MAX));
+        let words = narrow(&b, different, |id| popular[id as usize].then_some(u16::MAX));
+        Self { ids, b, popular, seeds, bytes, words, automaton: OnceLock::new() }
     }
 
     /// Elements of the second sequence.
@@ -86,7 +129,7 @@ impl<T: Copy + Eq + Hash> Prepared<T> {
 
     /// The blocks in which `elements` equal the second sequence, in the order they are found.
     pub(crate) fn blocks(&self, elements: impl IntoIterator<Item = T>) -> Vec<Block> {
-        let a = elements.into_iter().map(|it| self.ids.get(&it).copied().unwrap_or(NEVER));
+        let a = elements.into_iter().map(|element| self.ids.get(element));
         Search::new(self, a.collect()).run()
     }
 }
@@ -108,38 +151,35 @@ impl Window {
     fn cells(self) -> usize {
         (self.a.1 - self.a.0).saturating_mul(self.b.1 - self.b.0)
     }
+
+    fn start(self) -> Block {
+        Block { a: self.a.0, b: self.b.0, len: 0 }
+    }
 }
 
 /// One comparison.
 struct Search<'p, T> {
     second: &'p Prepared<T>,
     a: Vec<u32>,
-    /// `a` with [`NEVER`] for popular elements, and as bytes if the second sequence is.
+    /// `a` with [`NEVER`] for popular elements, and in fewer bits where the second is.
     seeds: Vec<u32>,
     bytes: Option<Vec<u8>>,
+    words: Option<Vec<u16>>,
     /// At each position of `a` a string that ends there and is at least as long as any
     /// that ends there and lies in the current window: its state and its length. Windows
     /// only shrink, so that what one finds out holds in those inside it.
     states: Vec<u32>,
     lens: Maxima,
-    rows: [Vec<u8>; 2],
 }
 
 impl<'p, T> Search<'p, T> {
     fn new(second: &'p Prepared<T>, a: Vec<u32>) -> Self {
         let starts = |id: u32| id != NEVER && !second.popular[id as usize];
         let seeds: Vec<u32> = a.iter().map(|id| if starts(*id) { *id } else { NEVER }).collect();
-        let byte = |id: &u32| if *id == NEVER { NEVER_BYTE } else { *id as u8 };
-        let bytes = second.bytes.as_ref().map(|_| seeds.iter().map(byte).collect());
-        Self {
-            second,
-            a,
-            seeds,
-            bytes,
-            states: Vec::new(),
-            lens: Maxima::new(&[]),
-            rows: Default::default(),
-        }
+        let different = second.popular.len();
+        let bytes = narrow(&seeds, different, |id| (id == NEVER).then_some(u8::MAX - 1));
+        let words = narrow(&seeds, different, |id| (id == NEVER).then_some(u16::MAX - 1));
+        Self { second, a, seeds, bytes, words, states: Vec::new(), lens: Maxima::new(&[]) }
     }
 
     fn run(mut self) -> Vec<Block> {
@@ -171,21 +211,24 @@ impl<'p, T> Search<'p, T> {
     /// The longest block of `window` without popular elements, the earliest of those.
     /// If there is none, an empty one at the start, as CPython has it.
     fn longest(&mut self, window: Window) -> Block {
-        let found = if window.cells() > TABLE {
-            self.search(window)
-        } else {
-            let [before, now] = &mut self.rows;
-            let (a, b) = (window.a.0..window.a.1, window.b.0..window.b.1);
-            match (&self.bytes, &self.second.bytes) {
-                (Some(first), Some(second)) => fill(&first[a], &second[b], before, now),
-                _ => fill(&self.seeds[a], &self.second.seeds[b], before, now),
-            }
-        };
-        match found {
-            Some(at) if window.cells() > TABLE => at,
-            Some(at) => Block { a: window.a.0 + at.a, b: window.b.0 + at.b, len: at.len },
-            None => Block { a: window.a.0, b: window.b.0, len: 0 },
+        if window.cells() > TABLE {
+            return self.search(window).unwrap_or(window.start());
         }
+        let (a, b) = (window.a.0..window.a.1, window.b.0..window.b.1);
+        let shorter = a.len().min(b.len());
+        let second = self.second;
+        let found = match (&self.bytes, &second.bytes, &self.words, &second.words) {
+            (Some(first), Some(second), ..) if shorter <= u8::MAX.into() => {
+                fill(&first[a], &second[b])
+            }
+            (_, _, Some(first), Some(second)) => fill(&first[a], &second[b]),
+            _ => fill(&self.seeds[a], &second.seeds[b]),
+        };
+        found.map_or(window.start(), |at| Block {
+            a: window.a.0 + at.a,
+            b: window.b.0 + at.b,
+            len: at.len,
+        })
     }
 
     fn search(&mut self, window: Window) -> Option<Block> {
@@ -223,38 +266,95 @@ impl<'p, T> Search<'p, T> {
     }
 }
 
+/// Ids in fewer bits, if all `different` ones and two more fit; the two stand for elements
+/// that equal nothing, one on each side, and are given by `special`.
+fn narrow<Id: TryFrom<u32> + Cell>(
+    ids: &[u32],
+    different: usize,
+    special: impl Fn(u32) -> Option<Id>,
+) -> Option<Vec<Id>> {
+    let fits = different + 2 <= Id::STATES;
+    let id = |id: &u32| special(*id).or_else(|| Id::try_from(*id).ok());
+    if fits { ids.iter().map(id).collect() } else { None }
+}
+
+/// A number for an id and for the length of a run, as wide as needed and no wider: a
+/// vector register holds more of the narrow ones.
+trait Cell: Copy + Ord {
+    const STATES: usize;
+    const ZERO: Self;
+    /// A run one longer than this if its next elements are equal, else none. Without a
+    /// branch, so that the compiler makes vectors of it.
+    fn next(self, equal: bool) -> Self;
+    fn get(self) -> usize;
+}
+
+macro_rules! cell {
+    ($number:ty) => {
+        impl Cell for $number {
+            const STATES: usize = (<$number>::MAX as usize).saturating_add(1);
+            const ZERO: Self = 0;
+            #[inline]
+            fn next(self, equal: bool) -> Self {
+                self.wrapping_add(1) & <$number>::from(equal).wrapping_neg()
+            }
+            fn get(self) -> usize {
+                self as usize
+            }
+        }
+    };
+}
+
+cell!(u8);
+cell!(u16);
+cell!(u32);
+
 /// The longest common run of `a` and `b` by the table of run lengths, a row for each
-/// element of `a`. One of them has at most 255 elements.
-fn fill<Id: Copy + Eq>(
-    a: &[Id],
-    b: &[Id],
-    before: &mut Vec<u8>,
-    now: &mut Vec<u8>,
-) -> Option<Block> {
-    for row in [&mut *before, &mut *now] {
-        row.clear();
-        row.resize(b.len() + 1, 0);
-    }
-    let mut best = None;
-    let mut most = 0;
-    for (i, x) in a.iter().enumerate() {
-        let mut top = 0;
-        for ((run, shorter), y) in now[1..].iter_mut().zip(before.iter()).zip(b) {
-            *run = if x == y { shorter + 1 } else { 0 };
-            top = top.max(*run);
+/// element of `a`, with the widest vectors this processor has.
+fn fill<N: Cell>(a: &[N], b: &[N]) -> Option<Block> {
+    pulp::Arch::new().dispatch(Table { a, b })
+}
+
+struct Table<'s, N> {
+    a: &'s [N],
+    b: &'s [N],
+}
+
+impl<N: Cell> pulp::WithSimd for Table<'_, N> {
+    type Output = Option<Block>;
+
+    #[expect(clippy::inline_always, reason = "compiled for the vectors of its caller")]
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) -> Option<Block> {
+        let width = self.b.len();
+        let (mut before, mut now) = (vec![N::ZERO; width + 1], vec![N::ZERO; width + 1]);
+        let mut best = None;
+        let mut most = N::ZERO;
+        for (i, x) in self.a.iter().enumerate() {
+            let top = row(*x, self.b, &before[..width], &mut now[1..]);
+            if top > most {
+                most = top;
+                let len = top.get();
+                let end = now.iter().position(|run| *run == top);
+                best = end.map(|end| Block { a: i + 1 - len, b: end - len, len });
+            }
+            std::mem::swap(&mut before, &mut now);
         }
-        if top > most {
-            most = top;
-            let len = usize::from(top);
-            best = now.iter().position(|run| *run == top).map(|end| Block {
-                a: i + 1 - len,
-                b: end - len,
-                len,
-            });
-        }
-        std::mem::swap(before, now);
+        best
     }
-    best
+}
+
+/// The lengths of the runs that end at `x` and at each element of `b`, and the largest.
+#[expect(clippy::inline_always, reason = "compiled for the vectors of its caller")]
+#[inline(always)]
+fn row<N: Cell>(x: N, b: &[N], before: &[N], now: &mut [N]) -> N {
+    let mut top = N::ZERO;
+    for ((run, shorter), y) in now.iter_mut().zip(before).zip(b) {
+        let len = shorter.next(x == *y);
+        *run = len;
+        top = top.max(len);
+    }
+    top
 }
 
 /// Numbers of which the first largest of any range is found in O(log n).

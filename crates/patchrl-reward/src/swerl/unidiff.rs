@@ -92,9 +92,9 @@ impl Reader {
             (self.open, self.info) = (true, true);
             self.source = Some(names[1].to_owned());
         } else if NEW_FILE.is_match(line) {
-            self.with_info()?.source = DEV_NULL.to_owned();
+            DEV_NULL.clone_into(&mut self.with_info()?.source);
         } else if DELETED_FILE.is_match(line) {
-            self.with_info()?.target = DEV_NULL.to_owned();
+            DEV_NULL.clone_into(&mut self.with_info()?.target);
         } else if let Some(names) = SOURCE.captures(line) {
             self.open &= self.files.last().is_some_and(|file| file.source == names[1]);
             (self.source, self.source_line) = (Some(names[1].to_owned()), true);
@@ -177,17 +177,16 @@ fn hunk<'t>(
     let (mut removed, mut added) = (0, 0);
     for line in rest {
         let mark = line.chars().next().filter(|c| matches!(c, '-' | '+' | ' ' | '\\'));
-        match mark {
-            Some(_) => text.push_str(line),
-            None => {
-                // An empty line stands for an empty line of context.
-                let ends = line.len() - line.trim_start_matches(['\r', '\n']).len();
-                if ends == 0 {
-                    return Err(Unreadable);
-                }
-                text.push(' ');
-                text.push_str(&line[..ends.min(2)]);
+        if mark.is_some() {
+            text.push_str(line);
+        } else {
+            // An empty line stands for an empty line of context.
+            let ends = line.len() - line.trim_start_matches(['\r', '\n']).len();
+            if ends == 0 {
+                return Err(Unreadable);
             }
+            text.push(' ');
+            text.push_str(&line[..ends.min(2)]);
         }
         let mark = mark.unwrap_or(' ');
         removed += u64::from(matches!(mark, '-' | ' '));
