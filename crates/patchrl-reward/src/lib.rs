@@ -3,6 +3,7 @@
 //! Open [`Preparer`] to make a task ready, [`Judge`] to judge answers to it, [`swerl`]
 //! for the reward of the SWE-RL paper, [`score`] for rewards that need no task.
 
+mod chain;
 mod combine;
 mod error;
 mod guard;
@@ -15,6 +16,7 @@ pub mod swerl;
 mod tree;
 mod validate;
 
+pub use chain::{Blob, Chain, ChainError, Chained, Step};
 pub use combine::{Mode, UnknownMode, Weights};
 pub use error::PrepareError;
 pub use guard::Guard;

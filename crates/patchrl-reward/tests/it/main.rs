@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, reason = "a test program reports on stdout")]
 #![expect(clippy::unwrap_used, reason = "these are tests, without `#[test]`")]
 
+mod chain;
 mod judging;
 mod repository;
 
@@ -17,7 +18,7 @@ use patchrl_sandbox::{Local, TierChoice};
 
 type Test = (&'static str, fn(&Arc<Local>));
 
-const TESTS: [Test; 9] = [
+const TESTS: [Test; 11] = [
     ("rewards_follow_the_tests", judging::rewards_follow_the_tests),
     ("cheaper_modes_stop_at_their_gate", judging::cheaper_modes_stop_at_their_gate),
     ("a_group_tests_each_tree_once", judging::a_group_tests_each_tree_once),
@@ -27,6 +28,8 @@ const TESTS: [Test; 9] = [
     ("a_task_is_validated", judging::a_task_is_validated),
     ("what_is_missing_is_named", judging::what_is_missing_is_named_with_a_way_out),
     ("local_instances_have_ids", judging::local_instances_have_ids),
+    ("chains_take_the_first", chain::chains_take_the_first_command_that_works),
+    ("chains_end_as_recorded", chain::chains_end_as_recorded),
 ];
 
 fn main() -> ExitCode {

@@ -1,0 +1,198 @@
+//! A patch put on by the SWE-bench harness's own chain of commands.
+//!
+//! Owns the two chains (`v4`: swebench 3 and 4, `v5`: swebench 5), which try `git apply`,
+//! then looser commands, and take the first that exits with 0. They accept more than
+//! `git apply` does and at times damage the tree: where a harness verdict is asked for this
+//! is what it saw, everywhere else [`patchrl_patch::Edit::apply`] is the gate. What a chain
+//! did is read from the tree that it left. Needs git and GNU patch in the sandbox.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use patchrl_sandbox::{FileWrite, Job, Limits, Local, SandboxError};
+use serde::Serialize;
+
+/// Which harness.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Chain {
+    /// swebench 3 and 4: three commands, each on what the one before left behind.
+    V4,
+    /// swebench 5: four commands on a clean tree each, and a check for a patch that is
+    /// there already.
+    V5,
+}
+
+/// One command of a chain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// The command, without the patch's path.
+    pub command: &'static str,
+    /// Its exit code.
+    pub exit: i32,
+    /// What it printed.
+    pub output: String,
+}
+
+/// Mode and blob id of a file, as git writes them.
+pub type Blob = (String, String);
+
+/// What a chain did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Chained {
+    /// Does the harness count the patch as applied?
+    pub applied: bool,
+    /// The commands that ran, in order.
+    pub steps: Vec<Step>,
+    /// Exit code of `git apply --check --reverse`, where `v5` came to it.
+    pub reverse_check: Option<i32>,
+    /// Path to the new file, or nothing if it is gone; only what differs from the base.
+    pub changes: BTreeMap<String, Option<Blob>>,
+}
+
+/// The chain could not be run to its end. Says nothing about the patch.
+#[derive(Debug, thiserror::Error)]
+pub enum ChainError {
+    /// The sandbox failed.
+    #[error("cannot run the harness's commands")]
+    Sandbox(#[from] SandboxError),
+    /// A command stopped the script, or its result is not what git writes.
+    #[error("the harness's commands ended as `{ending}`: {output}")]
+    Broken {
+        /// How the script ended.
+        ending: String,
+        /// The end of what it printed.
+        output: String,
+    },
+}
+
+impl Chain {
+    fn commands(self) -> &'static [&'static str] {
+        match self {
+            Self::V4 => &[
+                "git apply --verbose",
+                "git apply --verbose --reject",
+                "patch --batch --fuzz=5 -p1 -i",
+            ],
+            Self::V5 => &[
+                "git apply --verbose",
+                "git apply --verbose --3way",
+                "git apply --verbose --reject",
+                "patch --batch --forward --fuzz=5 -p1 -i",
+            ],
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::V4 => "v4",
+            Self::V5 => "v5",
+        }
+    }
+
+    /// Put `patch` on a copy of the tree at `base`, which is a repository already or is
+    /// made one for this.
+    pub fn apply(
+        self,
+        sandbox: &Local,
+        base: &Path,
+        patch: &str,
+        limits: &Limits,
+    ) -> Result<Chained, ChainError> {
+        let mut job = Job::new(base, ["sh", "-c", SCRIPT, "chain", self.name()]);
+        job.argv.extend(self.commands().iter().map(|command| (*command).to_owned()));
+        job.writes.insert(PATCH.to_owned(), Some(FileWrite::regular(patch)));
+        job.env = ENVIRONMENT.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let outputs = (0..self.commands().len()).map(|at| format!("step-{at}"));
+        job.collect = outputs.chain(["codes".to_owned(), "tree".to_owned()]).collect();
+        job.limits = limits.clone();
+        let output = sandbox.run(&job)?;
+        self.read(&output.collected).ok_or_else(|| ChainError::Broken {
+            ending: output.ending.to_string(),
+            output: String::from_utf8_lossy(&output.output).trim_end().to_owned(),
+        })
+    }
+
+    /// What the script wrote. `None` if it did not come to its end.
+    fn read(self, files: &BTreeMap<String, Vec<u8>>) -> Option<Chained> {
+        let codes = std::str::from_utf8(files.get("codes")?).ok()?;
+        let mut codes: Vec<i32> = codes.lines().map(str::parse).collect::<Result<_, _>>().ok()?;
+        let changes = changes(std::str::from_utf8(files.get("tree")?).ok()?)?;
+        let most = self.commands().len();
+        let reverse_check = if codes.len() > most { codes.pop() } else { None };
+        let steps: Vec<Step> = self
+            .commands()
+            .iter()
+            .zip(&codes)
+            .enumerate()
+            .map(|(at, (command, exit))| {
+                let output = files.get(&format!("step-{at}")).map_or(&[][..], Vec::as_slice);
+                let output = String::from_utf8_lossy(output).into_owned();
+                Step { command, exit: *exit, output }
+            })
+            .collect();
+        let applied = steps.last()?.exit == 0 || reverse_check == Some(0);
+        Some(Chained { applied, steps, reverse_check, changes })
+    }
+}
+
+/// Where the script finds the patch. `git clean` leaves this folder alone.
+const PATCH: &str = ".git/patchrl.diff";
+
+/// Git as it is without anyone's settings.
+const ENVIRONMENT: [(&str, &str); 10] = [
+    ("GIT_CONFIG_NOSYSTEM", "1"),
+    ("GIT_CONFIG_GLOBAL", "/dev/null"),
+    ("GIT_CONFIG_COUNT", "1"),
+    ("GIT_CONFIG_KEY_0", "safe.directory"),
+    ("GIT_CONFIG_VALUE_0", "*"),
+    ("GIT_AUTHOR_NAME", "patchrl"),
+    ("GIT_AUTHOR_EMAIL", "patchrl@localhost"),
+    ("GIT_COMMITTER_NAME", "patchrl"),
+    ("GIT_COMMITTER_EMAIL", "patchrl@localhost"),
+    ("LC_ALL", "C"),
+];
+
+/// Arguments: the chain's name, then its commands, which are ours and hold no quotes. The
+/// patch is only ever a file.
+const SCRIPT: &str = r#"
+set -u
+chain=$1
+shift
+patch=$TMPDIR/model.diff
+mv .git/patchrl.diff "$patch" || exit 97
+if ! [ -e .git/HEAD ]; then
+    git init -q . && git add -A -f && git commit -q --allow-empty -m base || exit 97
+fi
+: > "$PATCHRL_OUT/codes"
+at=0
+code=1
+for command in "$@"; do
+    if [ "$chain" = v5 ] && [ $at -gt 0 ]; then
+        { git checkout -- . ; git clean -fd ; } > /dev/null 2>&1
+    fi
+    $command "$patch" > "$PATCHRL_OUT/step-$at" 2>&1
+    code=$?
+    echo $code >> "$PATCHRL_OUT/codes"
+    at=$((at + 1))
+    [ $code -eq 0 ] && break
+done
+if [ "$chain" = v5 ] && [ $code -ne 0 ]; then
+    git apply --check --reverse "$patch" > /dev/null 2>&1
+    echo $? >> "$PATCHRL_OUT/codes"
+fi
+git add -A && git diff --cached --raw --no-abbrev --no-renames -z HEAD > "$PATCHRL_OUT/tree"
+"#;
+
+/// The rows of `git diff --raw -z`: `:100644 100644 old new M`, path.
+fn changes(text: &str) -> Option<BTreeMap<String, Option<Blob>>> {
+    let mut fields = text.split_terminator('\0');
+    let mut changes = BTreeMap::new();
+    while let Some(facts) = fields.next() {
+        let facts: Vec<&str> = facts.split(' ').collect();
+        let [_, mode, _, blob, status] = facts[..] else { return None };
+        let file = (status != "D").then(|| (mode.to_owned(), blob.to_owned()));
+        changes.insert(fields.next()?.to_owned(), file);
+    }
+    Some(changes)
+}
