@@ -30,7 +30,9 @@ pub(super) struct Automaton {
 }
 
 /// Ranges of `ends` of so many values are looked through one by one.
-const FEW: u32 = 48;
+const FEW: u32 = 1024;
+/// So many ancestors are asked one by one before any is jumped over.
+const NEAR: usize = 12;
 
 impl Automaton {
     pub(super) fn new(text: &[u32]) -> Self {
@@ -123,6 +125,13 @@ impl Automaton {
     /// The nearest of `state` and its ancestors that `holds`, or the root. What holds for
     /// one must hold for all above it.
     fn climb(&self, mut state: u32, holds: impl Fn(u32) -> bool) -> u32 {
+        // It is mostly near, and questions about states near the root are dear.
+        for _ in 0..NEAR {
+            if state == 0 || holds(state) {
+                return state;
+            }
+            state = self.link[state as usize];
+        }
         while state != 0 && !holds(state) {
             let jump = self.jump[state as usize];
             state = if jump == 0 || holds(jump) { self.link[state as usize] } else { jump };
@@ -159,7 +168,7 @@ impl Build {
         self.len.push(len);
         self.link.push(link);
         self.end.push(end);
-        self.edges.first.push(NONE);
+        self.edges.add_state();
         self.len.len() as u32 - 1
     }
 
@@ -251,17 +260,25 @@ fn by_length(len: &[u32], symbols: usize) -> Vec<u32> {
     order
 }
 
-/// Edges of all states: a hash table with open addressing, and for each state the chain
-/// of its own, so that it can be copied.
+/// Edges of all states. Most states have one: it lies in an array. The others are in a
+/// hash table with open addressing, chained for each state so that they can be copied.
 struct Edges {
-    slots: Vec<Edge>,
-    /// The slot of a state's last edge.
-    first: Vec<u32>,
+    heads: Vec<Head>,
+    slots: Vec<Slot>,
     shift: u32,
 }
 
+/// The first edge of a state, and the slot of its last one.
 #[derive(Clone, Copy)]
-struct Edge {
+struct Head {
+    symbol: u32,
+    /// [`NONE`] in a state without edges.
+    target: u32,
+    more: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Slot {
     key: u64,
     target: u32,
     /// The slot of the edge before it of the same state.
@@ -272,14 +289,20 @@ struct Edge {
 const FREE: u64 = u64::MAX;
 
 impl Edges {
-    /// Room for the automaton of `symbols`: at most three edges for each.
+    /// Room for the automaton of `symbols`: it has at most three edges for each, and all
+    /// states but the last have one in their head.
     fn new(symbols: usize) -> Self {
-        let slots = (4 * symbols + 4).next_power_of_two();
+        let slots = (3 * symbols + 4).next_power_of_two();
         Self {
-            slots: vec![Edge { key: FREE, target: 0, next: NONE }; slots],
-            first: Vec::with_capacity(2 * symbols + 1),
+            heads: Vec::with_capacity(2 * symbols + 1),
+            slots: vec![Slot { key: FREE, target: 0, next: NONE }; slots],
             shift: u64::BITS - slots.trailing_zeros(),
         }
+    }
+
+    /// Room for the edges of one more state.
+    fn add_state(&mut self) {
+        self.heads.push(Head { symbol: 0, target: NONE, more: NONE });
     }
 
     /// The slot of an edge, or the free one it would take.
@@ -293,40 +316,67 @@ impl Edges {
     }
 
     fn get(&self, state: u32, symbol: u32) -> Option<u32> {
-        let edge = &self.slots[self.slot(state, symbol)];
-        (edge.key != FREE).then_some(edge.target)
+        let head = &self.heads[state as usize];
+        if head.symbol == symbol && head.target != NONE {
+            return Some(head.target);
+        }
+        if head.more == NONE {
+            return None;
+        }
+        let slot = &self.slots[self.slot(state, symbol)];
+        (slot.key != FREE).then_some(slot.target)
     }
 
     /// The edge that is there; if none is, one to `target` is added.
     fn get_or_add(&mut self, state: u32, symbol: u32, target: u32) -> Option<u32> {
-        let at = self.slot(state, symbol);
-        let edge = &mut self.slots[at];
-        if edge.key != FREE {
-            return Some(edge.target);
+        let head = self.heads[state as usize];
+        if head.target == NONE {
+            self.heads[state as usize] = Head { symbol, target, more: NONE };
+            return None;
         }
-        let first = &mut self.first[state as usize];
-        *edge = Edge { key: key(state, symbol), target, next: *first };
-        *first = at as u32;
+        if head.symbol == symbol {
+            return Some(head.target);
+        }
+        let at = self.slot(state, symbol);
+        let slot = &mut self.slots[at];
+        if slot.key != FREE {
+            return Some(slot.target);
+        }
+        *slot = Slot { key: key(state, symbol), target, next: head.more };
+        self.heads[state as usize].more = at as u32;
         None
     }
 
     /// Give `to`, which has none, the edges of `from`.
     fn copy(&mut self, from: u32, to: u32) {
-        let mut at = self.first[from as usize];
+        let head = self.heads[from as usize];
+        self.heads[to as usize] = Head { more: NONE, ..head };
+        let mut at = head.more;
         while at != NONE {
-            let edge = self.slots[at as usize];
-            at = edge.next;
-            self.get_or_add(to, edge.key as u32, edge.target);
+            let slot = self.slots[at as usize];
+            at = slot.next;
+            self.get_or_add(to, slot.key as u32, slot.target);
         }
     }
 
     /// Turn an edge to `old` into one to `new`. False if it leads elsewhere.
     fn turn(&mut self, state: u32, symbol: u32, old: u32, new: u32) -> bool {
+        let head = &mut self.heads[state as usize];
+        if head.symbol == symbol && head.target != NONE {
+            let turns = head.target == old;
+            if turns {
+                head.target = new;
+            }
+            return turns;
+        }
+        if head.more == NONE {
+            return false;
+        }
         let at = self.slot(state, symbol);
-        let edge = &mut self.slots[at];
-        let turns = edge.key != FREE && edge.target == old;
+        let slot = &mut self.slots[at];
+        let turns = slot.key != FREE && slot.target == old;
         if turns {
-            edge.target = new;
+            slot.target = new;
         }
         turns
     }

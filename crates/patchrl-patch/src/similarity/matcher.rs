@@ -23,9 +23,15 @@ pub(crate) struct Block {
     pub(crate) len: usize,
 }
 
-/// Windows of so many cells are filled in as a table. Their shorter side has at most
-/// 1,023 elements, so that the length of a run fits 16 bits.
+/// Windows of so many cells are filled in as a table at once. Their shorter side has at
+/// most 255 elements, so that the length of a run fits a byte.
+const SMALL: usize = 255 * 255;
+/// Windows of so many cells are, if not [`TRIES`] questions give the answer; here the
+/// length of a run fits 16 bits.
 const TABLE: usize = 1023 * 1023;
+const TRIES: usize = 24;
+/// Sequences with so few cells in all are not worth an automaton.
+const NO_AUTOMATON: usize = 1 << 17;
 /// Sequences from this length on have popular elements, if `autojunk` is on.
 const AUTOJUNK_FROM: usize = 200;
 
@@ -185,7 +191,7 @@ impl<'p, T> Search<'p, T> {
     fn run(mut self) -> Vec<Block> {
         let mut blocks = Vec::new();
         let all = Window { a: (0, self.a.len()), b: (0, self.second.b.len()) };
-        if all.cells() > TABLE {
+        if all.cells() > NO_AUTOMATON {
             let (states, lens) = self.second.automaton().trace(&self.seeds);
             (self.states, self.lens) = (states, Maxima::new(&lens));
         }
@@ -211,8 +217,11 @@ impl<'p, T> Search<'p, T> {
     /// The longest block of `window` without popular elements, the earliest of those.
     /// If there is none, an empty one at the start, as CPython has it.
     fn longest(&mut self, window: Window) -> Block {
-        if window.cells() > TABLE {
-            return self.search(window).unwrap_or(window.start());
+        if window.cells() > SMALL && !self.states.is_empty() {
+            let tries = if window.cells() > TABLE { usize::MAX } else { TRIES };
+            if let Some(found) = self.search(window, tries) {
+                return found;
+            }
         }
         let (a, b) = (window.a.0..window.a.1, window.b.0..window.b.1);
         let shorter = a.len().min(b.len());
@@ -231,13 +240,15 @@ impl<'p, T> Search<'p, T> {
         })
     }
 
-    fn search(&mut self, window: Window) -> Option<Block> {
+    /// The same by asking the automaton about the most promising position until its answer
+    /// is the bound. Nothing if `tries` questions are not enough.
+    fn search(&mut self, window: Window, tries: usize) -> Option<Block> {
         let automaton = self.second.automaton();
         let places = (window.b.0 as u32, window.b.1 as u32);
-        loop {
+        for _ in 0..tries {
             let (at, bound) = self.lens.first(window.a);
             if bound == 0 {
-                return None;
+                return Some(window.start());
             }
             let most = bound.min((at + 1 - window.a.0) as u32);
             let (state, len) = automaton.longest_within(self.states[at], most, places);
@@ -248,6 +259,7 @@ impl<'p, T> Search<'p, T> {
             self.states[at] = state;
             self.lens.set(at, len);
         }
+        None
     }
 
     /// Popular elements start no block, but one grows over them.
