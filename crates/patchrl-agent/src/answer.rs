@@ -3,6 +3,10 @@
 //! Owns the target of supervised warm-up. Does not parse answers
 //! (`patchrl_patch::extract` does).
 
+use std::ops::Range;
+
+use patchrl_patch::line_changes;
+
 use crate::prompt::Format;
 
 /// One file before and after the gold patch.
@@ -22,39 +26,62 @@ pub fn gold_answer(changes: &[Change<'_>], diff: &str, format: Format) -> Option
     match format {
         Format::Diff => Some(format!("```diff\n{}\n```", diff.trim_end())),
         Format::Edit => {
-            let blocks: Option<Vec<String>> = changes.iter().map(edit_block).collect();
+            let blocks: Option<Vec<String>> = changes.iter().map(edit_blocks).collect();
             blocks.filter(|b| !b.is_empty()).map(|b| b.join("\n"))
         }
     }
 }
 
-/// The smallest SEARCH block that occurs once: the changed lines, with lines
-/// above and below added in turn until no other place in the file matches.
-fn edit_block(change: &Change<'_>) -> Option<String> {
+/// Changes with fewer equal lines between them share a block.
+const APART: usize = 8;
+
+/// A SEARCH block for each place that changes, in order. Each is the smallest that occurs
+/// once in the file as the blocks before it leave it: the changed lines, with lines above
+/// and below added in turn until no other place matches.
+fn edit_blocks(change: &Change<'_>) -> Option<String> {
     let old: Vec<&str> = change.old.lines().collect();
     let new: Vec<&str> = change.new.lines().collect();
-    let head = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
-    let most = old.len().min(new.len()) - head;
-    let tail =
-        old.iter().rev().zip(new.iter().rev()).take(most).take_while(|(a, b)| a == b).count();
-    if new.is_empty() || (head == old.len() && head == new.len()) {
+    let places = places(change);
+    if new.is_empty() || places.is_empty() {
         return None;
     }
-    let (mut from, mut below) = (head, tail);
-    while from + below > 0 && !occurs_once(&old, &old[from..old.len() - below]) {
-        if from > 0 {
-            from -= 1;
-        } else {
-            below -= 1;
+    let mut blocks = Vec::with_capacity(places.len());
+    for (old_lines, new_lines) in places {
+        let now = [&new[..new_lines.start], &old[old_lines.start..]].concat();
+        let (mut from, mut to) = (new_lines.start, new_lines.start + old_lines.len());
+        while (from > 0 || to < now.len()) && !occurs_once(&now, &now[from..to]) {
+            if from > 0 {
+                from -= 1;
+            } else {
+                to += 1;
+            }
+        }
+        let above = &now[from..new_lines.start];
+        let below = &now[new_lines.start + old_lines.len()..to];
+        let text =
+            |lines: &[&str]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
+        blocks.push(format!(
+            "### {}\n<<<<<<< SEARCH\n{}=======\n{}>>>>>>> REPLACE",
+            change.path,
+            text(&now[from..to]),
+            text(&[above, &new[new_lines], below].concat())
+        ));
+    }
+    Some(blocks.join("\n"))
+}
+
+/// The lines that change, old and new, close ones together.
+fn places(change: &Change<'_>) -> Vec<(Range<usize>, Range<usize>)> {
+    let mut places: Vec<(Range<usize>, Range<usize>)> = Vec::new();
+    for (old, new) in line_changes(change.old, change.new) {
+        match places.last_mut() {
+            Some(last) if old.start - last.0.end < APART => {
+                (last.0.end, last.1.end) = (old.end, new.end);
+            }
+            _ => places.push((old, new)),
         }
     }
-    let text = |lines: &[&str]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
-    Some(format!(
-        "### {}\n<<<<<<< SEARCH\n{}=======\n{}>>>>>>> REPLACE",
-        change.path,
-        text(&old[from..old.len() - below]),
-        text(&new[from..new.len() - below])
-    ))
+    places
 }
 
 fn occurs_once(lines: &[&str], part: &[&str]) -> bool {
@@ -89,10 +116,24 @@ mod tests {
     }
 
     #[test]
+    fn places_far_apart_get_blocks_of_their_own() {
+        let old: String = (0..40).map(|n| format!("{n}\n")).collect();
+        let new = old.replace("\n5\n", "\nfive\n").replace("\n30\n", "\n30\nx\n");
+        let change = Change { path: "a.py", old: &old, new: &new };
+        let answer = gold_answer(&[change], "", Format::Edit).expect("an answer");
+        let expected = "### a.py\n<<<<<<< SEARCH\n5\n=======\nfive\n>>>>>>> REPLACE\n\
+                        ### a.py\n<<<<<<< SEARCH\n30\n=======\n30\nx\n>>>>>>> REPLACE";
+        assert_eq!(answer, expected);
+    }
+
+    #[test]
     fn every_answer_is_extracted_and_applies() {
         use patchrl_patch::{Entry, Mode, extract};
         use std::collections::BTreeMap;
-        let texts = ["a\nb\nc\n", "a\nc\n", "a\na\na\n", "b\n", "a\nb\nb\nc\nd\n"];
+        let long = |a: &str, b: &str| format!("a\n{a}{}{b}a\n", "a\nb\n".repeat(9));
+        let (one, two, three) = (long("b\n", ""), long("", "c\n"), long("c\n", "b\nb\n"));
+        let texts =
+            ["a\nb\nc\n", "a\nc\n", "a\na\na\n", "b\n", "a\nb\nb\nc\nd\n", &one, &two, &three];
         for old in texts {
             for new in texts.iter().filter(|n| **n != old) {
                 let change = Change { path: "m/x.py", old, new };

@@ -27,4 +27,4 @@ pub use extract::{Extraction, Rule, extract};
 pub use fault::{ApplyFault, DiffFault, ExtractFault};
 pub use similarity::{Autojunk, LONGEST, Reference, TooLong, ratio};
 pub use tree::{Changes, Entry, Mode, Tree};
-pub use unified::unified;
+pub use unified::{line_changes, unified};

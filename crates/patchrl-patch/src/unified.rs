@@ -8,6 +8,7 @@ mod script;
 
 use std::fmt::Write as _;
 use std::io;
+use std::ops::Range;
 
 use self::script::{Change, changes_between};
 use crate::diff::quote;
@@ -35,6 +36,14 @@ pub fn unified(changes: &Changes, tree: &dyn Tree) -> io::Result<String> {
         }
     }
     Ok(out)
+}
+
+/// The lines of `old` that become lines of `new`, as ranges of `str::lines`, in order and
+/// never adjacent.
+pub fn line_changes(old: &str, new: &str) -> Vec<(Range<usize>, Range<usize>)> {
+    let old: Vec<&[u8]> = old.lines().map(str::as_bytes).collect();
+    let new: Vec<&[u8]> = new.lines().map(str::as_bytes).collect();
+    changes_between(&old, &new).into_iter().map(|it| (it.old, it.new)).collect()
 }
 
 fn file(out: &mut String, path: &str, before: Option<&Entry>, after: Option<&Entry>) {
@@ -118,7 +127,7 @@ fn hunk(out: &mut String, old: &[&[u8]], new: &[&[u8]], group: &[Change]) {
 }
 
 /// A range of lines as a hunk header has it.
-pub(crate) fn span(lines: &std::ops::Range<usize>) -> String {
+pub(crate) fn span(lines: &Range<usize>) -> String {
     match lines.len() {
         0 => format!("{},0", lines.start),
         1 => format!("{}", lines.start + 1),
