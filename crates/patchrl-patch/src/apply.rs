@@ -1,10 +1,16 @@
 //! A diff onto a tree, as `git apply` does it.
 //!
 //! Owns the order of files, what may be created, renamed and deleted, and that all of it
-//! happens or nothing. Finding a hunk's place is in `image`. Differs from git on purpose:
-//! binary patches, submodules and paths in place of a non-empty directory are refused,
-//! and a result equal to the tree is a fault.
+//! happens or nothing. Finding a hunk's place is in `image`, binary changes are in
+//! `binary`.
+//!
+//! Differs from git outside a repository on purpose, all of it on the side of refusing:
+//! submodules; a file in place of a directory, even one that the same diff empties; binary
+//! data of more than 64 MiB in one diff; paths of more than 4,096 bytes or with a NUL; an
+//! edit that costs more than `Work` allows; and a result equal to the tree. Inside a
+//! repository git also takes a binary file that is not in the diff from its object store.
 
+mod binary;
 mod image;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -128,7 +134,11 @@ impl<'p> Session<'p> {
             return Err(ApplyFault::WrongType { path: file.path().to_owned() });
         }
         let bytes = old.map(|old| old.bytes).unwrap_or_default();
-        let bytes = self.patched(patch, file, &bytes)?;
+        let bytes = if file.binary {
+            binary::patched(patch, file, &bytes, &mut self.work)?
+        } else {
+            self.patched(patch, file, &bytes)?
+        };
         if deletes == Claim::Yes && !bytes.is_empty() {
             return Err(ApplyFault::LeavesContents { path: file.path().to_owned() });
         }
@@ -201,7 +211,7 @@ impl<'p> Session<'p> {
         creates: bool,
         entry: Entry,
     ) -> Result<(), ApplyFault> {
-        if entry.mode == Mode::Symlink && entry.bytes.is_empty() && file.new.is_some() {
+        if entry.mode == Mode::Symlink && target(&entry.bytes).is_empty() && file.new.is_some() {
             let why = "a symbolic link needs a target";
             return Err(ApplyFault::Malformed { path: file.path().to_owned(), why });
         }
@@ -242,7 +252,10 @@ impl<'p> Session<'p> {
                 changes.insert((*path).to_owned(), None);
             }
         }
-        for (path, entry) in self.written {
+        for (path, mut entry) in self.written {
+            if entry.mode == Mode::Symlink {
+                entry.bytes.truncate(target(&entry.bytes).len());
+            }
             if read(self.tree, &path)?.as_ref() != Some(&entry) {
                 changes.insert(path, Some(entry));
             }
@@ -296,6 +309,11 @@ pub(crate) fn check_no_directory(tree: &dyn Tree, path: &str) -> Result<(), Appl
     }
 }
 
+/// What becomes of a link's text: the system ends it at a NUL.
+fn target(text: &[u8]) -> &[u8] {
+    text.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
 /// Refuse what can be told from the header alone.
 fn check_header(file: &FilePatch) -> Result<(), ApplyFault> {
     for path in [&file.old, &file.new].into_iter().flatten() {
@@ -307,9 +325,6 @@ fn check_header(file: &FilePatch) -> Result<(), ApplyFault> {
     let is_submodule = |mode: Option<u32>| mode.is_some_and(|bits| bits & TYPE_BITS == SUBMODULE);
     if is_submodule(file.old_mode) || is_submodule(file.new_mode) {
         return Err(ApplyFault::Malformed { path: path(), why: "submodules are not supported" });
-    }
-    if file.binary {
-        return Err(ApplyFault::Binary { path: path() });
     }
     Ok(())
 }

@@ -3,8 +3,10 @@
 //! Owns [`Patch`] and its parts; reading is in `parse`, `header` and `name`. A patch keeps
 //! its text and points into it, so that printing gives back every byte of headers and
 //! hunks; prose around them is dropped. Does not apply anything, see `crate::apply`.
-//! Binary patches are recognised, kept and printed, never decoded.
+//! The data of binary changes is checked when it is read and decoded when it is applied,
+//! in `binary`.
 
+mod binary;
 mod header;
 mod name;
 mod parse;
@@ -12,6 +14,7 @@ mod parse;
 use std::fmt;
 use std::ops::Range;
 
+pub(crate) use binary::{Block, Method};
 pub(crate) use name::quote;
 
 use crate::fault::DiffFault;
@@ -64,6 +67,10 @@ pub struct FilePatch {
     pub binary: bool,
     /// Changes of the text, in order.
     pub hunks: Vec<Hunk>,
+    /// The ids on the `index` line, as written; empty without one.
+    blobs: [String; 2],
+    /// What a binary change says, if it says more than that there is one.
+    data: Option<Block>,
     /// Header, and for a binary change its data, in the patch's text.
     head: Range<usize>,
     tail: Range<usize>,
@@ -114,12 +121,28 @@ impl Patch {
     pub(crate) fn body(&self, hunk: &Hunk) -> &str {
         &self.text[hunk.body.clone()]
     }
+
+    /// The bytes of a block of binary data of this patch.
+    pub(crate) fn inflated(&self, block: &Block) -> Option<Vec<u8>> {
+        block.bytes(&self.text)
+    }
 }
 
 impl FilePatch {
     /// The name to show: the new one, or the old one of a deleted file.
     pub fn path(&self) -> &str {
         self.new.as_deref().or(self.old.as_deref()).unwrap_or_default()
+    }
+
+    /// The old and the new id on the `index` line.
+    pub(crate) fn blobs(&self) -> (&str, &str) {
+        let [old, new] = &self.blobs;
+        (old, new)
+    }
+
+    /// The data of a binary change.
+    pub(crate) fn data(&self) -> Option<&Block> {
+        self.data.as_ref()
     }
 }
 

@@ -71,6 +71,21 @@ pub enum DiffFault {
         /// What git says about it.
         why: &'static str,
     },
+    /// Binary data that cannot be decoded, in the first file of the diff. In a later one
+    /// it ends the diff: git applies the files before it.
+    #[error("{why} at line {line}")]
+    Binary {
+        /// The first line that does not fit.
+        line: usize,
+        /// What git says about it.
+        why: &'static str,
+    },
+    /// Binary data that would inflate to more than 64 MiB.
+    #[error("binary data at line {line} is too large")]
+    TooLarge {
+        /// The line that gives the size.
+        line: usize,
+    },
 }
 
 impl DiffFault {
@@ -81,6 +96,8 @@ impl DiffFault {
             Self::Corrupt { line }
             | Self::Short { line }
             | Self::NoHeader { line }
+            | Self::Binary { line, .. }
+            | Self::TooLarge { line }
             | Self::Header { line, .. } => *line,
         }
     }
@@ -151,9 +168,15 @@ pub enum ApplyFault {
         /// The file.
         path: String,
     },
-    /// A binary patch. Models cannot write one, and nothing here reads one.
-    #[error("`{path}`: binary patches are not applied")]
+    /// A binary change without its data, or without the full ids on its `index` line.
+    #[error("`{path}`: a binary change without data or full index line")]
     Binary {
+        /// The file.
+        path: String,
+    },
+    /// A binary change of a file with other contents.
+    #[error("`{path}`: not the file that the binary change is for")]
+    WrongBlob {
         /// The file.
         path: String,
     },
@@ -193,6 +216,7 @@ impl ApplyFault {
             Self::LeavesContents { .. } => "leaves_contents",
             Self::WrongType { .. } => "wrong_type",
             Self::Binary { .. } => "binary",
+            Self::WrongBlob { .. } => "wrong_blob",
             Self::UnsafePath { .. } => "unsafe_path",
             Self::NoChange => "no_change",
             Self::TooMuchWork => "too_much_work",

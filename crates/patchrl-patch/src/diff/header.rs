@@ -36,6 +36,8 @@ pub(super) struct Header {
     pub(super) moved: Option<Move>,
     pub(super) old_mode: Option<u32>,
     pub(super) new_mode: Option<u32>,
+    /// The ids on the `index` line, as written.
+    pub(super) blobs: [String; 2],
     /// The name on the `diff --git` line, if both sides have the same.
     default: Option<String>,
 }
@@ -50,6 +52,7 @@ impl Default for Header {
             moved: None,
             old_mode: None,
             new_mode: None,
+            blobs: Default::default(),
             default: None,
         }
     }
@@ -185,14 +188,19 @@ impl Header {
         Ok(())
     }
 
-    /// `1234..5678 100644`: only the mode matters, and only after two hashes.
+    /// `1234..5678 100644`: two ids, and a mode only after both.
     fn index(&mut self, text: &str) -> Result<(), &'static str> {
         let Some((before, rest)) = text.split_once('.') else { return Ok(()) };
         let Some(rest) = rest.strip_prefix('.') else { return Ok(()) };
         let after = rest.trim_end_matches('\n').split(' ').next().unwrap_or_default();
-        if before.len() > HASH || after.len() > HASH {
+        if before.len() > HASH {
             return Ok(());
         }
+        before.clone_into(&mut self.blobs[0]);
+        if after.len() > HASH {
+            return Ok(());
+        }
+        after.clone_into(&mut self.blobs[1]);
         if let Some(text) = rest.get(after.len()..).and_then(|rest| rest.strip_prefix(' ')) {
             self.old_mode = mode(text)?;
         }

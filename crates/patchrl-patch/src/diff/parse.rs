@@ -4,17 +4,24 @@
 //! `header`. Follows `git apply` (2.47) in what it accepts; a text that ends inside a hunk
 //! is told apart from one with wrong counts.
 
+use super::binary::{self, Block, BlockFault};
 use super::header::{Header, Strip};
 use super::{Claim, FilePatch, Hunk, Span};
 use crate::fault::DiffFault;
 
 /// All file patches of a text, in order. At least one, or a fault.
 pub(super) fn files(text: &str) -> Result<Vec<FilePatch>, DiffFault> {
-    let mut reader = Reader { text, at: 0, line: 1, strip: Strip::default() };
+    let strip = Strip::default();
+    let mut reader = Reader { text, at: 0, line: 1, strip, inflatable: binary::MOST };
     let mut files = Vec::new();
     while reader.at < text.len() {
-        let Some(file) = reader.file()? else { break };
-        files.push(file);
+        match reader.file() {
+            Ok(Some(file)) => files.push(file),
+            Ok(None) => break,
+            // Git stops there, and goes on to apply the files before it.
+            Err(DiffFault::Binary { .. }) if !files.is_empty() => break,
+            Err(fault) => return Err(fault),
+        }
     }
     if files.is_empty() { Err(DiffFault::Empty) } else { Ok(files) }
 }
@@ -25,6 +32,8 @@ pub(super) struct Reader<'t> {
     at: usize,
     line: usize,
     strip: Strip,
+    /// What binary data may still inflate to.
+    inflatable: u64,
 }
 
 impl<'t> Reader<'t> {
@@ -58,13 +67,15 @@ impl<'t> Reader<'t> {
             old_mode: header.old_mode,
             new_mode: header.new_mode,
             binary: false,
+            blobs: header.blobs,
+            data: None,
             hunks,
             head,
             tail: self.at..self.at,
         };
         self.settle_claims(&mut file)?;
         if file.hunks.is_empty() {
-            self.binary(&mut file);
+            self.binary(&mut file)?;
             if !file.binary && !changes_metadata(&file) {
                 return Err(self.header_fault("patch with only garbage"));
             }
@@ -166,22 +177,42 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    /// Take the data of a binary change, which goes on to the next file.
-    fn binary(&mut self, file: &mut FilePatch) {
+    /// Take the data of a binary change, or the line that says there is one.
+    fn binary(&mut self, file: &mut FilePatch) -> Result<(), DiffFault> {
         let line = self.peek();
         if line == "GIT binary patch\n" {
-            while !self.peek().is_empty() && !self.peek().starts_with("diff --git ") {
-                self.skip(self.peek());
-            }
+            self.skip(line);
+            let line = self.line;
+            let fault = DiffFault::Binary { line, why: "unrecognized binary patch" };
+            file.data = Some(self.block()?.ok_or(fault)?);
+            // A second block leads back. Git only checks it.
+            self.block()?;
         } else if line.ends_with(" differ\n")
             && (line.starts_with("Binary files ") || line.starts_with("Files "))
         {
             self.skip(line);
         } else {
-            return;
+            return Ok(());
         }
         file.binary = true;
         file.tail.end = self.at;
+        Ok(())
+    }
+
+    /// One block of binary data with the empty line that ends it, if one is here.
+    fn block(&mut self) -> Result<Option<Block>, DiffFault> {
+        let corrupt =
+            |at: usize| DiffFault::Binary { line: self.line + at, why: "corrupt binary patch" };
+        match binary::block(self.rest(), self.at, &mut self.inflatable) {
+            Ok((block, lines)) => {
+                self.at = block.lines.end + 1;
+                self.line += lines;
+                Ok(Some(block))
+            }
+            Err(BlockFault::None) => Ok(None),
+            Err(BlockFault::Corrupt(at)) => Err(corrupt(at)),
+            Err(BlockFault::TooLarge) => Err(DiffFault::TooLarge { line: self.line }),
+        }
     }
 
     pub(super) fn header_fault(&self, why: &'static str) -> DiffFault {

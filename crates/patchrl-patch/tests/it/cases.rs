@@ -755,12 +755,6 @@ type Refusal = (&'static str, &'static [(&'static str, &'static str)], &'static 
 /// What git applies and this crate refuses.
 const REFUSED: &[Refusal] = &[
     (
-        "binary data",
-        &[],
-        "diff --git a/n b/n\nnew file mode 100644\nindex 0000000000000000000000000000000000000000..20b5be91886d0b6f26dc98a225c0dac05fe2c86e\nGIT binary patch\nliteral 3\nKcmYdfNCE%>hycU@\n\nliteral 0\nHcmV?d00001\n\n",
-        "binary",
-    ),
-    (
         "submodule",
         &[],
         "diff --git a/m b/m\nnew file mode 160000\n--- /dev/null\n+++ b/m\n@@ -0,0 +1 @@\n+Subproject commit 1111111111111111111111111111111111111111\n",
@@ -774,7 +768,7 @@ const REFUSED: &[Refusal] = &[
     ),
 ];
 
-fn files(of: &[(&str, &str)]) -> Files {
+pub(crate) fn files(of: &[(&str, &str)]) -> Files {
     let entry = |(path, text): &(&str, &str)| {
         let (path, mode) = match (path.strip_suffix('*'), path.strip_suffix('@')) {
             (Some(path), _) => (path, Mode::Executable),
