@@ -23,17 +23,46 @@ pub(crate) fn is_here() -> bool {
 
 /// Apply `patch` with git. The files afterwards, or what git said.
 pub(crate) fn apply(files: &Files, patch: &str) -> Result<Files, String> {
-    let folder = tempfile::tempdir().unwrap();
-    write(folder.path(), files);
-    run(folder.path(), &["apply", "-"], patch)?;
-    let mut after = Files::new();
-    read(folder.path(), "", &mut after);
-    Ok(after)
+    Folder::new().apply(files, patch)
 }
 
 /// Read `patch` with git, without applying it.
 pub(crate) fn parse(patch: &str) -> Result<(), String> {
-    run(tempfile::tempdir().unwrap().path(), &["apply", "--numstat", "-"], patch)
+    run(Folder::new().0.path(), &["apply", "--numstat", "-"], patch)
+}
+
+/// A folder for many runs of git, in memory where the system has such a place.
+pub(crate) struct Folder(tempfile::TempDir);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        let memory = Path::new("/dev/shm");
+        let folder =
+            if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+        Self(folder.unwrap())
+    }
+
+    /// Apply `patch` to `files` alone.
+    pub(crate) fn apply(&self, files: &Files, patch: &str) -> Result<Files, String> {
+        let root = self.0.path();
+        empty(root);
+        write(root, files);
+        run(root, &["apply", "-"], patch)?;
+        let mut after = Files::new();
+        read(root, "", &mut after);
+        Ok(after)
+    }
+}
+
+fn empty(folder: &Path) {
+    for found in fs_err::read_dir(folder).unwrap() {
+        let found = found.unwrap();
+        if found.file_type().unwrap().is_dir() {
+            fs_err::remove_dir_all(found.path()).unwrap();
+        } else {
+            fs_err::remove_file(found.path()).unwrap();
+        }
+    }
 }
 
 fn run(folder: &Path, arguments: &[&str], patch: &str) -> Result<(), String> {
@@ -111,7 +140,7 @@ fn write(folder: &Path, files: &Files) {
 fn read(folder: &Path, prefix: &str, files: &mut Files) {
     for found in fs_err::read_dir(folder).unwrap() {
         let found = found.unwrap();
-        let path = format!("{prefix}{}", found.file_name().to_str().unwrap());
+        let path = format!("{prefix}{}", found.file_name().to_string_lossy());
         let kind = found.file_type().unwrap();
         if kind.is_dir() {
             read(&found.path(), &format!("{path}/"), files);

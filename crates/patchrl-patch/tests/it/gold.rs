@@ -8,7 +8,7 @@ use crate::git;
 use patchrl_patch::{Edit, Patch, Rule, extract};
 
 /// Every line of a compressed JSONL file.
-fn rows(path: &Path) -> Vec<serde_json::Value> {
+pub(crate) fn rows(path: &Path) -> Vec<serde_json::Value> {
     let mut text = String::new();
     let bytes = fs_err::read(path).unwrap();
     flate2::read::GzDecoder::new(bytes.as_slice()).read_to_string(&mut text).unwrap();
