@@ -45,6 +45,9 @@ enum Slot {
     Gone,
     /// An earlier one wrote it.
     Written,
+    /// An earlier one deleted it and still names it on its new side: for later ones it is
+    /// an empty file of these mode bits.
+    Emptied(u32),
 }
 
 /// What asking the tree about one path costs.
@@ -142,6 +145,10 @@ impl<'p> Session<'p> {
         if deletes == Claim::Yes && !bytes.is_empty() {
             return Err(ApplyFault::LeavesContents { path: file.path().to_owned() });
         }
+        if deletes == Claim::Yes {
+            self.record_deletion(file, new_bits);
+            return Ok(());
+        }
         self.record(file, creates, Entry { mode: Mode::from_bits(new_bits), bytes })
     }
 
@@ -154,6 +161,9 @@ impl<'p> Session<'p> {
         let entry = match slot {
             Some(Slot::Gone) => return Err(ApplyFault::Gone { path: path.to_owned() }),
             Some(Slot::Written) => self.written.get(path).cloned(),
+            Some(Slot::Emptied(bits)) => {
+                Some(Entry { mode: Mode::from_bits(*bits), bytes: Vec::new() })
+            }
             Some(Slot::WillGo) | None => {
                 if self.has_link_above(path)? {
                     return Err(ApplyFault::UnsafePath { path: path.to_owned() });
@@ -202,6 +212,15 @@ impl<'p> Session<'p> {
             }
         }
         Ok(image.into_bytes())
+    }
+
+    fn record_deletion(&mut self, file: &'p FilePatch, bits: u32) {
+        self.removed.extend(file.old.as_deref());
+        match (file.new.as_deref(), file.old.as_deref()) {
+            (Some(new), _) => self.slots.insert(new, Slot::Emptied(bits)),
+            (None, Some(old)) => self.slots.insert(old, Slot::Gone),
+            (None, None) => None,
+        };
     }
 
     /// Note what becomes of the old and the new name.

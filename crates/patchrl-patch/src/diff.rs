@@ -51,7 +51,8 @@ pub enum Move {
 pub struct FilePatch {
     /// Name before, without the `a/` prefix; `None` for a new file.
     pub old: Option<String>,
-    /// Name after, without the `b/` prefix; `None` for a deleted file.
+    /// Name after, without the `b/` prefix; `None` for a deleted file, unless a `diff --git`
+    /// line with nothing under it gave it one.
     pub new: Option<String>,
     /// Is the file new?
     pub creates: Claim,

@@ -7,6 +7,7 @@ use super::name::{self, Ends};
 use super::parse::Reader;
 use super::{Claim, Move};
 use crate::fault::DiffFault;
+use crate::tree::{SUBMODULE, TYPE_BITS};
 
 /// Leading path components to drop: one, until a plain diff shows names without any.
 #[derive(Clone, Copy, Default)]
@@ -127,11 +128,8 @@ impl Header {
             }
             found
         };
-        if found {
-            Ok(())
-        } else {
-            Err(DiffFault::Header { line, why: "unable to find filename in patch" })
-        }
+        let found = if found { Ok(()) } else { Err("unable to find filename in patch") };
+        found.and_then(|()| self.check_creation()).map_err(|why| DiffFault::Header { line, why })
     }
 
     fn claim(&mut self, creates: Claim, deletes: Claim) {
@@ -226,11 +224,14 @@ impl Header {
         if lacks_new || lacks_old {
             return Err("git diff header lacks filename information");
         }
-        if self.creates == Claim::Yes {
-            self.old = None;
-        }
-        if self.deletes == Claim::Yes {
-            self.new = None;
+        self.check_creation()
+    }
+
+    /// A name left over from a `diff --git` line with nothing under it. Git trips over it
+    /// in a creation and takes it in a deletion.
+    fn check_creation(&self) -> Result<(), &'static str> {
+        if self.creates == Claim::Yes && self.old.is_some() {
+            return Err("a new file with an old name");
         }
         Ok(())
     }
@@ -264,16 +265,29 @@ fn verify(
     Ok(())
 }
 
-/// An octal mode. Zero is as good as none.
+/// An octal mode, as `strtoul` reads it into an `unsigned`.
 fn mode(text: &str) -> Result<Option<u32>, &'static str> {
     let text = text.trim_start_matches(name::is_space);
-    let end = text.bytes().take_while(|byte| (b'0'..=b'7').contains(byte)).count();
-    let (digits, rest) = text.split_at(end);
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let end = unsigned.bytes().take_while(|byte| (b'0'..=b'7').contains(byte)).count();
+    let (digits, rest) = unsigned.split_at(end);
     if end == 0 || !rest.starts_with(name::is_space) {
         return Err("invalid mode");
     }
-    let bits = u32::from_str_radix(digits, 8).unwrap_or(u32::MAX);
-    Ok((bits != 0).then_some(bits))
+    let bits = u64::from_str_radix(digits, 8).unwrap_or(u64::MAX) as u32;
+    let bits = if text.starts_with('-') { bits.wrapping_neg() } else { bits };
+    Ok(Some(canonical(bits)))
+}
+
+/// Git knows two modes of files, one of links and one of directories. All else, zero too,
+/// is a submodule.
+fn canonical(bits: u32) -> u32 {
+    match bits & TYPE_BITS {
+        0o100_000 if bits & 0o100 != 0 => 0o100_755,
+        0o100_000 => 0o100_644,
+        bits @ (0o120_000 | 0o040_000) => bits,
+        _ => SUBMODULE,
+    }
 }
 
 fn any_prefix<'t, const N: usize>(line: &'t str, prefixes: [&str; N]) -> Option<&'t str> {

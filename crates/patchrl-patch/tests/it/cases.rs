@@ -587,6 +587,21 @@ const CASES: &[Case] = &[
         &[("f", "a\n")],
         "diff --git a/f b/f\nold mode 100644\nnew mode 100644\n",
     ),
+    ("mode zero", 'f', &[("f", "a\n")], "diff --git a/f b/f\nnew mode 0\n"),
+    ("mode of a directory", 'f', &[("f", "a\n")], "diff --git a/f b/f\nnew mode 40000\n"),
+    (
+        "new file of a directory's mode",
+        'a',
+        &[],
+        "diff --git a/n b/n\nnew file mode 040000\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+a\n",
+    ),
+    (
+        "a mode too large",
+        'a',
+        &[("f", "a\n")],
+        "diff --git a/f b/f\nold mode 40000100644\nnew mode +100711\n",
+    ),
+    ("a negative mode", 'f', &[("f", "a\n")], "diff --git a/f b/f\nnew mode -1\n"),
     (
         "a link's target",
         'a',
@@ -722,6 +737,48 @@ const CASES: &[Case] = &[
         &[("g", "a\n")],
         "diff --git a/f b/f\nprose\n--- a/g\n+++ b/g\n@@ -1 +1 @@\n-a\n+b\n",
     ),
+    (
+        "a header alone, then a deletion",
+        'a',
+        &[("f", "a\n")],
+        "diff --git a/f b/f\nprose\ndeleted file mode 100644\n--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n",
+    ),
+    (
+        "a header alone, then a creation",
+        'f',
+        &[],
+        "diff --git a/f b/f\ndiff --git a/g b/g\nnew file mode 100644\nindex 0000000..e69de29\n",
+    ),
+    (
+        "a header alone, then a creation by a plain diff",
+        'f',
+        &[],
+        "diff --git a/f b/f\n\n--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+a\n",
+    ),
+    (
+        "a header alone, then a link deleted",
+        'a',
+        &[("l@", "x")],
+        "diff --git a/l b/l\nprose\n--- a/l\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n\\ No newline at end of file\n",
+    ),
+    (
+        "a header alone, then a deletion, and the name lives on",
+        'a',
+        &[("f", "")],
+        "diff --git a/g b/g\ndiff --git a/f b/f\ndeleted file mode 100644\ndiff --git a/g b/g\nold mode 100644\nnew mode 100755\n",
+    ),
+    (
+        "a change, a header alone, then a deletion",
+        'a',
+        &[("f", "a\n")],
+        "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\ndiff --git a/f b/f\nprose\n--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-b\n",
+    ),
+    (
+        "a new name, then a deletion",
+        'a',
+        &[("f", "")],
+        "diff --git a/f b/f\n+++ b/f\ndeleted file mode 100644\n",
+    ),
     ("a header and only garbage", 'f', &[("f", "a\n")], "diff --git a/f b/f\nindex 1..2\nprose\n"),
     (
         "no hunks under the names",
@@ -758,6 +815,12 @@ const REFUSED: &[Refusal] = &[
         "submodule",
         &[],
         "diff --git a/m b/m\nnew file mode 160000\n--- /dev/null\n+++ b/m\n@@ -0,0 +1 @@\n+Subproject commit 1111111111111111111111111111111111111111\n",
+        "malformed",
+    ),
+    (
+        "mode zero is a submodule's",
+        &[],
+        "diff --git a/m b/m\nnew file mode 0\n--- /dev/null\n+++ b/m\n@@ -0,0 +1 @@\n+a\n",
         "malformed",
     ),
     (
