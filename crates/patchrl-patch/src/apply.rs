@@ -5,8 +5,8 @@
 //! `binary`.
 //!
 //! Differs from git outside a repository on purpose, all of it on the side of refusing:
-//! submodules; a file in place of a directory, even one that the same diff empties; binary
-//! data of more than 64 MiB in one diff; paths of more than 4,096 bytes or with a NUL; an
+//! submodules, which git also sees in any directory that a diff changes like a file; a
+//! file in place of a directory, even one that the same diff empties; binary data of more than 64 MiB in one diff; paths of more than 4,096 bytes or with a NUL; an
 //! edit that costs more than `Work` allows; and a result equal to the tree. Inside a
 //! repository git also takes a binary file that is not in the diff from its object store.
 
@@ -341,6 +341,10 @@ fn check_header(file: &FilePatch) -> Result<(), ApplyFault> {
         }
     }
     let path = || file.path().to_owned();
+    if file.creates == Claim::Yes && file.old.is_some() {
+        // Git deletes under a name left over, but trips over it here.
+        return Err(ApplyFault::Malformed { path: path(), why: "a new file with an old name" });
+    }
     let is_submodule = |mode: Option<u32>| mode.is_some_and(|bits| bits & TYPE_BITS == SUBMODULE);
     if is_submodule(file.old_mode) || is_submodule(file.new_mode) {
         return Err(ApplyFault::Malformed { path: path(), why: "submodules are not supported" });

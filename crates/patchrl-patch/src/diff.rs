@@ -49,10 +49,11 @@ pub enum Move {
 /// What a diff does to one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilePatch {
-    /// Name before, without the `a/` prefix; `None` for a new file.
-    pub old: Option<String>,
-    /// Name after, without the `b/` prefix; `None` for a deleted file, unless a `diff --git`
+    /// Name before, without the `a/` prefix; `None` for a new file, unless a `diff --git`
     /// line with nothing under it gave it one.
+    pub old: Option<String>,
+    /// Name after, without the `b/` prefix; `None` for a deleted file, with the same
+    /// exception.
     pub new: Option<String>,
     /// Is the file new?
     pub creates: Claim,
@@ -150,12 +151,22 @@ impl FilePatch {
 /// Prints headers and hunks as they were read.
 impl fmt::Display for Patch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut end_of_header = None;
         for file in &self.files {
-            f.write_str(&self.text[file.head.clone()])?;
+            let head = &self.text[file.head.clone()];
+            if let Some(end) = end_of_header
+                && !head.starts_with("diff --git ")
+            {
+                // Only the prose between them keeps the two headers apart.
+                f.write_str(&self.text[end..file.head.start])?;
+            }
+            f.write_str(head)?;
             for hunk in &file.hunks {
                 f.write_str(&self.text[hunk.whole.clone()])?;
             }
             f.write_str(&self.text[file.tail.clone()])?;
+            let is_only_header = file.hunks.is_empty() && !file.binary;
+            end_of_header = is_only_header.then_some(file.head.end);
         }
         Ok(())
     }

@@ -128,8 +128,11 @@ impl Header {
             }
             found
         };
-        let found = if found { Ok(()) } else { Err("unable to find filename in patch") };
-        found.and_then(|()| self.check_creation()).map_err(|why| DiffFault::Header { line, why })
+        if found {
+            Ok(())
+        } else {
+            Err(DiffFault::Header { line, why: "unable to find filename in patch" })
+        }
     }
 
     fn claim(&mut self, creates: Claim, deletes: Claim) {
@@ -223,15 +226,6 @@ impl Header {
         let lacks_old = self.old.is_none() && self.creates != Claim::Yes;
         if lacks_new || lacks_old {
             return Err("git diff header lacks filename information");
-        }
-        self.check_creation()
-    }
-
-    /// A name left over from a `diff --git` line with nothing under it. Git trips over it
-    /// in a creation and takes it in a deletion.
-    fn check_creation(&self) -> Result<(), &'static str> {
-        if self.creates == Claim::Yes && self.old.is_some() {
-            return Err("a new file with an old name");
         }
         Ok(())
     }

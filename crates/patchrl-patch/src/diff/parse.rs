@@ -86,6 +86,8 @@ impl<'t> Reader<'t> {
     /// Skip prose up to a file header and read it. Gives the header and where it starts.
     fn find_header(&mut self) -> Result<Option<(Header, usize)>, DiffFault> {
         let mut header = Header::default();
+        // A `diff --git` line with nothing under it still gives its names to what follows.
+        let mut lone = None;
         loop {
             let line = self.peek();
             let start = self.at;
@@ -105,8 +107,9 @@ impl<'t> Reader<'t> {
             if line.starts_with("diff --git ") {
                 let strip = self.strip;
                 header.read_git(self, strip)?;
+                let first = *lone.get_or_insert(start);
                 if self.at > start + line.len() {
-                    return Ok(Some((header, start)));
+                    return Ok(Some((header, first)));
                 }
                 continue;
             }
@@ -114,7 +117,7 @@ impl<'t> Reader<'t> {
                 header.read_plain(first, second, &mut self.strip, self.line)?;
                 self.skip(first);
                 self.skip(second);
-                return Ok(Some((header, start)));
+                return Ok(Some((header, lone.unwrap_or(start))));
             }
             self.skip(line);
         }

@@ -145,6 +145,8 @@ fn damaged() -> Vec<Case> {
     cases.push(("a file before it is applied", 'a', &[], after));
     cases.push(("a file after it is not", 'f', &[], broken("raw 3\n") + text));
     let other = text.replace("b/t", "b/u");
+    let lone = "diff --git a/u b/u\n".to_owned();
+    cases.push(("a stray name before it", 'a', &[], text.to_owned() + &lone + &broken("raw 3\n")));
     cases.push((
         "what follows is dropped",
         'a',

@@ -72,7 +72,13 @@ fn reason(
     if ours.contains("submodules are not supported") {
         return Some("submodule refused");
     }
-    let replaced = ours.strip_prefix("already_exists: `").and_then(|it| it.split('`').next())?;
-    let was_directory = files.keys().any(|path| path.starts_with(&format!("{replaced}/")));
-    (was_directory && after.contains_key(replaced)).then_some("directory not replaced")
+    let (_, rest) = ours.split_once(": `")?;
+    let path = rest.split('`').next()?;
+    let inside = format!("{path}/");
+    let is_directory = |files: &Files| files.keys().any(|path| path.starts_with(&inside));
+    match is_directory(files) {
+        true if after.contains_key(path) => Some("directory not replaced"),
+        true if is_directory(after) => Some("directory as a submodule refused"),
+        _ => None,
+    }
 }

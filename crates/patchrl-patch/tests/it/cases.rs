@@ -3,7 +3,7 @@
 //! `a` applies and `f` fails, for git and for this crate, with the same bytes. Where this
 //! crate refuses on purpose what git takes, the case is in `REFUSED`.
 
-use patchrl_patch::{Entry, Mode};
+use patchrl_patch::{Entry, Mode, Patch};
 
 use crate::git::{self, Files, Verdict};
 
@@ -824,6 +824,18 @@ const REFUSED: &[Refusal] = &[
         "malformed",
     ),
     (
+        "a directory is taken for a submodule, and nothing happens",
+        &[("d/f", "a\n")],
+        "--- a/d\n+++ b/d\n@@ -1 +1 @@\n-a\n+b\n",
+        "no_such_file",
+    ),
+    (
+        "a new file is not there because it is a directory",
+        &[("d/f", "a\n")],
+        "--- a/d\n+++ b/d\n@@ -0,0 +1 @@\n+b\n",
+        "already_exists",
+    ),
+    (
         "a directory emptied for a file",
         &[("d/f", "a\n")],
         "--- a/d/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n--- /dev/null\n+++ b/d\n@@ -0,0 +1 @@\n+b\n",
@@ -892,4 +904,24 @@ fn corrupt_lines_are_numbered_as_git_does() {
         let ours = ours.split(": ").next().unwrap();
         assert!(said.contains(ours), "git: {said}ours: {ours}");
     }
+}
+
+#[test]
+fn a_lone_git_line_is_printed_with_what_it_names() {
+    let text = "diff --git a/f b/f\nprose\nindex 1..2 100644\ndiff --git a/m b/n\n\
+                new file mode 100644\n";
+    assert!(Patch::parse(text).is_err());
+    let text = "diff --git a/f b/f\nprose\ndiff --git a/m b/n\nold mode 100644\nnew mode 100755\n";
+    let patch = Patch::parse(text).unwrap();
+    assert_eq!(patch.files()[0].path(), "f");
+    assert_eq!(patch.to_string(), text);
+}
+
+#[test]
+fn prose_that_keeps_two_headers_apart_is_printed() {
+    let text = "diff --git a/f b/g\nrename from f\nrename to g\nand\n\
+                --- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n";
+    let patch = Patch::parse(text).unwrap();
+    assert_eq!(patch.files().len(), 2);
+    assert_eq!(patch.to_string(), text);
 }

@@ -19,7 +19,7 @@ fn joined(numbers: Range<usize>, piece: impl Fn(usize) -> String) -> String {
     numbers.map(piece).collect::<Vec<_>>().concat()
 }
 
-fn entry(bytes: impl Into<Vec<u8>>) -> Entry {
+pub(crate) fn entry(bytes: impl Into<Vec<u8>>) -> Entry {
     Entry { mode: Mode::Regular, bytes: bytes.into() }
 }
 
@@ -32,7 +32,7 @@ fn timed(name: &str, run: impl FnOnce() -> String) {
 }
 
 /// Of this thread. The wall clock says more about the machine's other work.
-fn processor_time() -> Duration {
+pub(crate) fn processor_time() -> Duration {
     let text = fs_err::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanoseconds = text.split(' ').next().and_then(|it| it.parse().ok());
     Duration::from_nanos(nanoseconds.unwrap_or_default())

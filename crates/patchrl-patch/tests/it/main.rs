@@ -13,5 +13,6 @@ mod generated;
 mod git;
 mod gold;
 mod hostile;
+mod limits;
 mod records;
 mod scenario;

@@ -469,7 +469,7 @@ fn delta(from: &[u8], to: &[u8]) -> Vec<u8> {
     out
 }
 
-fn base_85(bytes: &[u8]) -> String {
+pub(crate) fn base_85(bytes: &[u8]) -> String {
     let mut packed = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
     packed.write_all(bytes).unwrap();
     let digits =
