@@ -7,7 +7,11 @@
 //! Touches no clock, no file system and no network: files come through [`Tree`].
 //!
 //! Everything here reads text that a stranger wrote. Nothing panics, cost is linear in
-//! the input, and what would cost more ends as a fault.
+//! the input, and what would cost more ends as a fault. A megabyte of answer takes less
+//! than a quarter of a processor second to extract, parse and apply, even in a test build,
+//! and less than 20 MB of memory. Applying costs at most a fixed amount of work whatever
+//! the diff says, and binary data inflates to at most 64 MiB a diff. `tests/it/limits.rs`
+//! holds this for answers of 50 MB, a million hunks, lines of 100 MB and 10,000 fences.
 
 mod apply;
 mod diff;

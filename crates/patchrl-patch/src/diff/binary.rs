@@ -99,7 +99,7 @@ impl Block {
 /// One line with its newline: `A` to `Z` are 1 to 26 bytes, `a` to `z` 27 to 52.
 fn decode_line(line: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let groups = line.len().checked_sub(2)? / 5;
-    if groups == 0 || (line.len() - 2) % 5 != 0 || !line.ends_with(b"\n") {
+    if groups == 0 || !(line.len() - 2).is_multiple_of(5) || !line.ends_with(b"\n") {
         return None;
     }
     let length = match line[0] {

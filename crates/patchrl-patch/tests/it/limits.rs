@@ -8,8 +8,8 @@ use crate::hostile::{entry, processor_time};
 
 /// Processor seconds for a megabyte of answer, far above what it takes in a slow build.
 const SECONDS_PER_MEGABYTE: f64 = 0.25;
-/// Bytes in memory for a byte of answer: its lines are slices, hunks are 100 bytes each.
-const BYTES_PER_BYTE: f64 = 16.0;
+/// Bytes in memory for a byte of answer: a file and its hunk are 500 bytes, out of 40.
+const BYTES_PER_BYTE: f64 = 20.0;
 /// Bytes that other tests of this process may use meanwhile.
 const OTHERS: f64 = 512e6;
 
