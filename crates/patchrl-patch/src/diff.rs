@@ -11,6 +11,7 @@ mod header;
 mod name;
 mod parse;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
@@ -148,7 +149,8 @@ impl FilePatch {
     }
 }
 
-/// Prints headers and hunks as they were read.
+/// Prints headers and hunks as they were read, but for a marker of a missing newline that is
+/// too short to stand at the end of a text.
 impl fmt::Display for Patch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut end_of_header = None;
@@ -162,12 +164,24 @@ impl fmt::Display for Patch {
             }
             f.write_str(head)?;
             for hunk in &file.hunks {
-                f.write_str(&self.text[hunk.whole.clone()])?;
+                f.write_str(&with_long_marker(&self.text[hunk.whole.clone()]))?;
             }
             f.write_str(&self.text[file.tail.clone()])?;
             let is_only_header = file.hunks.is_empty() && !file.binary;
             end_of_header = is_only_header.then_some(file.head.end);
         }
         Ok(())
+    }
+}
+
+/// A marker of up to 12 bytes after a hunk counts only if more text follows it, which may
+/// be prose that is not printed.
+fn with_long_marker(hunk: &str) -> Cow<'_, str> {
+    let start = hunk.trim_end_matches('\n').rfind('\n').map_or(0, |at| at + 1);
+    let (lines, last) = hunk.split_at(start);
+    if last.starts_with('\\') && last.len() <= 12 {
+        Cow::Owned(format!("{lines}\\ No newline at end of file\n"))
+    } else {
+        Cow::Borrowed(hunk)
     }
 }

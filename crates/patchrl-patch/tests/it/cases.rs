@@ -925,3 +925,12 @@ fn prose_that_keeps_two_headers_apart_is_printed() {
     assert_eq!(patch.files().len(), 2);
     assert_eq!(patch.to_string(), text);
 }
+
+#[test]
+fn a_short_marker_is_printed_in_full() {
+    let hunk = "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n";
+    let patch = Patch::parse(&format!("{hunk}\\ No\nand some prose\n")).unwrap();
+    let printed = patch.to_string();
+    assert_eq!(printed, format!("{hunk}\\ No newline at end of file\n"));
+    assert_eq!(Patch::parse(&printed).unwrap().to_string(), printed);
+}

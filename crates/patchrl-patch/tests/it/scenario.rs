@@ -18,7 +18,7 @@ pub(crate) fn scenario(dice: &mut Dice) -> (Files, Vec<String>) {
     let files = tree(dice);
     let mut now = files.clone();
     let mut sections = Vec::new();
-    for _ in 0..1 + dice.below(5) / 2 {
+    for _ in 0..=dice.below(5) / 2 {
         let mut after = now.clone();
         sections.push(section(dice, &mut after));
         // Else the next section starts from the old text too.
@@ -36,7 +36,7 @@ const PATHS: &[&str] = &[
 
 fn tree(dice: &mut Dice) -> Files {
     let mut files = Files::new();
-    for _ in 0..1 + dice.below(4) {
+    for _ in 0..=dice.below(4) {
         let path = dice.pick(PATHS);
         let clashes = |other: &String| {
             other.starts_with(&format!("{path}/")) || path.starts_with(&format!("{other}/"))
@@ -127,6 +127,7 @@ fn finish(dice: &mut Dice, mut text: String) -> String {
 }
 
 /// How a diff is written.
+#[expect(clippy::struct_excessive_bools, reason = "each is one habit of a diff program")]
 struct Style {
     git: bool,
     context: usize,
@@ -233,7 +234,7 @@ fn edited(dice: &mut Dice, entry: &Entry) -> Entry {
         return Entry { mode, bytes };
     };
     let mut lines: Vec<String> = text.split_inclusive('\n').map(str::to_owned).collect();
-    for _ in 0..1 + dice.below(4) {
+    for _ in 0..=dice.below(4) {
         let at = dice.below(lines.len() + 1);
         let end = lines.len().min(at + dice.below(3));
         let new: Vec<String> = (0..dice.below(4)).map(|_| line(dice, LINES.len())).collect();
