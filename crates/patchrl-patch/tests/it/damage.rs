@@ -16,24 +16,24 @@ pub(crate) fn damaged(dice: &mut Dice, mut sections: Vec<String>) -> String {
     }
     let mut text = sections.concat();
     for _ in 0..dice.pick(&[0, 0, 0, 1, 1, 1, 2, 3]) {
-        text = damage(dice, text);
+        text = damage(dice, &text);
     }
     text
 }
 
-fn damage(dice: &mut Dice, text: String) -> String {
+fn damage(dice: &mut Dice, text: &str) -> String {
     match dice.below(12) {
-        0 => with_lines(dice, &text, |_, _, _| Vec::new()),
-        1 => with_lines(dice, &text, |_, _, line| vec![line.to_owned(), line.to_owned()]),
-        2 | 3 => with_lines(dice, &text, |dice, _, line| vec![stray(dice), line.to_owned()]),
-        4 => with_lines(dice, &text, |dice, _, _| vec![stray(dice)]),
-        5 | 6 => with_hunk_header(dice, &text),
-        7 | 8 => with_lines(dice, &text, |dice, _, line| vec![bent(dice, line)]),
-        9 => with_lines(dice, &text, |_, next, line| match next {
+        0 => with_lines(dice, text, |_, _, _| Vec::new()),
+        1 => with_lines(dice, text, |_, _, line| vec![line.to_owned(), line.to_owned()]),
+        2 | 3 => with_lines(dice, text, |dice, _, line| vec![stray(dice), line.to_owned()]),
+        4 => with_lines(dice, text, |dice, _, _| vec![stray(dice)]),
+        5 | 6 => with_hunk_header(dice, text),
+        7 | 8 => with_lines(dice, text, |dice, _, line| vec![bent(dice, line)]),
+        9 => with_lines(dice, text, |_, next, line| match next {
             Some(next) => vec![next.to_owned(), line.to_owned(), String::new()],
             None => vec![line.to_owned()],
         }),
-        10 => hunks_moved(dice, &text),
+        10 => hunks_moved(dice, text),
         _ => as_a_whole(dice, text),
     }
 }
@@ -169,7 +169,7 @@ fn hunks_moved(dice: &mut Dice, text: &str) -> String {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let mut parts: Vec<String> = lines
         .chunk_by(|_, next| !next.starts_with("@@ -") && !next.starts_with("diff --git "))
-        .map(|lines| lines.concat())
+        .map(<[&str]>::concat)
         .collect();
     if parts.len() < 2 {
         return text.to_owned();
@@ -183,7 +183,7 @@ fn hunks_moved(dice: &mut Dice, text: &str) -> String {
     parts.concat()
 }
 
-fn as_a_whole(dice: &mut Dice, text: String) -> String {
+fn as_a_whole(dice: &mut Dice, text: &str) -> String {
     match dice.below(9) {
         0 => text.replace('\n', "\r\n"),
         1 => text.replace("\r\n", "\n"),
@@ -220,7 +220,7 @@ pub(crate) fn drifted(dice: &mut Dice, mut files: Files) -> Files {
     let mut lines: Vec<&str> = text.split_inclusive('\n').collect();
     let at = dice.below(lines.len() + 1);
     let noise: Vec<&str> =
-        (0..1 + dice.below(6)).map(|_| dice.pick(&["a\n", "q\n", "\n", "1\n"])).collect();
+        (0..=dice.below(6)).map(|_| dice.pick(&["a\n", "q\n", "\n", "1\n"])).collect();
     match kind {
         2 => drop(lines.splice(0..0, noise)),
         3 if text.ends_with('\n') => lines.extend(noise),
@@ -234,7 +234,7 @@ pub(crate) fn drifted(dice: &mut Dice, mut files: Files) -> Files {
         text = text.replace('\n', "\r\n");
     }
     if kind == 8 {
-        text = text.trim_end_matches('\n').to_owned();
+        text.truncate(text.trim_end_matches('\n').len());
     }
     entry.bytes = text.into_bytes();
     files

@@ -1,4 +1,4 @@
-//! Random choices that a seed gives again on every machine (SplitMix64).
+//! Random choices that a seed gives again on every machine (`SplitMix64`).
 
 pub(crate) struct Dice(u64);
 
