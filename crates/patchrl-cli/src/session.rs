@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use patchrl_agent::Format;
 use patchrl_eval::{Evaluator, Shares};
 use patchrl_model::{FetchWheel, Policy, Progress, Sources, resolve};
-use patchrl_reward::{Judge, Preparer, Ready, Settings as JudgeSettings};
+use patchrl_reward::{Form, Judge, Preparer, Ready, Settings as JudgeSettings};
 use patchrl_rollout::{Roller, SamplingConfig};
 use patchrl_sandbox::host::{self, Trusted};
 use patchrl_sandbox::{Limits, Local, TierChoice};
@@ -39,7 +40,11 @@ impl<'a> Session<'a> {
         let limits =
             Limits { wall: Duration::from_secs(settings.test_timeout), ..Limits::default() };
         let judging = JudgeSettings {
-            weights: settings.reward,
+            reward: settings.reward.resolve()?,
+            form: match settings.prompt.format {
+                Format::Edit => Form::Edit,
+                Format::Diff => Form::Diff,
+            },
             limits,
             workers: settings.workers,
             seed: settings.train.seed,
@@ -129,6 +134,13 @@ pub(crate) fn open_sandbox(
 pub(crate) fn load_tasks(source: &str) -> anyhow::Result<Vec<Task>> {
     if source == "toy" {
         return Ok(patchrl_task::toy::tasks());
+    }
+    if !Path::new(source).exists() {
+        return Err(usage(
+            format!("there is no task set `{source}`: it is neither `toy` nor a file here"),
+            "give a file of SWE-bench rows (JSONL, JSON, gz) with `--tasks` or `tasks:`; the rows \
+             of SWE-bench are on the Hugging Face hub",
+        ));
     }
     Ok(patchrl_task::load(Path::new(source))?)
 }

@@ -3,14 +3,17 @@
 //! Owns precedence (flag, environment, file, default) and the refusal of keys
 //! that do not exist. The only place that reads environment variables.
 
+mod mission;
+
 use std::path::{Path, PathBuf};
 
 use patchrl_agent::PromptConfig;
 use patchrl_eval::EvalConfig;
-use patchrl_reward::Weights;
+use patchrl_reward::RewardConfig;
 use patchrl_rollout::SamplingConfig;
 use patchrl_train::{PhaseConfig, TrainConfig};
 use serde::{Deserialize, Serialize};
+use serde_norway::Value;
 use sha2::{Digest as _, Sha256};
 
 /// A configuration file as the user writes it. Every key has a default.
@@ -31,8 +34,8 @@ pub(crate) struct Settings {
     pub(crate) test_timeout: u64,
     /// Train on this many tasks at most; 0 takes all.
     pub(crate) train_limit: usize,
-    /// Weights of the reward's parts.
-    pub(crate) reward: Weights,
+    /// The reward's numbers, its components and its guard.
+    pub(crate) reward: RewardConfig,
     /// How tasks are put to the model.
     pub(crate) prompt: PromptConfig,
     /// How answers are drawn.
@@ -70,7 +73,7 @@ impl Default for Settings {
             workers: 2,
             test_timeout: 300,
             train_limit: 0,
-            reward: Weights::default(),
+            reward: RewardConfig::default(),
             prompt: PromptConfig::default(),
             sampling: SamplingConfig::default(),
             train: TrainConfig { curriculum, ..TrainConfig::default() },
@@ -142,10 +145,43 @@ impl Settings {
 
     /// Parse and check a text; `path` is for errors.
     pub(crate) fn parse(text: &str, path: &Path) -> Result<Self, SettingsError> {
-        let settings: Self =
-            serde_norway::from_str(text).map_err(|e| read_fault(&e.to_string(), path))?;
+        let fault = |e: serde_norway::Error| read_fault(&e.to_string(), path);
+        let wrong = |why: String| SettingsError::Value { path: path.into(), why };
+        let mut file: Value = serde_norway::from_str(text).map_err(fault)?;
+        let has_curriculum =
+            file.get("train").is_some_and(|train| train.get("curriculum").is_some());
+        let short = file.as_mapping_mut().and_then(mission::take);
+        let mut settings: Self = match &short {
+            // Straight from the text, so that faults name their line.
+            None => serde_norway::from_str(text).map_err(fault)?,
+            Some(_) => serde_norway::from_value(file).map_err(fault)?,
+        };
+        let mut steps_given = false;
+        if let Some(short) = short {
+            let mission: mission::Mission =
+                serde_norway::from_value(Value::Mapping(short)).map_err(fault)?;
+            steps_given = mission.has_steps();
+            mission.apply(&mut settings).map_err(wrong)?;
+        }
+        settings.choose_phase(has_curriculum, steps_given).map_err(wrong)?;
         settings.check(path)?;
         Ok(settings)
+    }
+
+    /// `reward.type` (or a number of steps) stands for a curriculum of one phase.
+    fn choose_phase(&mut self, has_curriculum: bool, steps_given: bool) -> Result<(), String> {
+        let chosen = self.reward.preset.take();
+        if has_curriculum && (chosen.is_some() || steps_given) {
+            let key = if steps_given { "total_steps" } else { "reward.type" };
+            return Err(format!(
+                "`{key}` and `train.curriculum` both say what to train on; leave one of them out"
+            ));
+        }
+        if let (Some(mode), false) = (chosen, steps_given) {
+            let steps = self.train.curriculum.iter().map(|phase| phase.steps).sum();
+            self.train.curriculum = vec![PhaseConfig { mode, steps }];
+        }
+        Ok(())
     }
 
     /// What serde cannot check; `path` names where the values came from.
@@ -153,6 +189,7 @@ impl Settings {
         let wrong = |why: String| SettingsError::Value { path: path.into(), why };
         self.train.check().map_err(|why| wrong(why.replacen('`', "`train.", 1)))?;
         self.sampling.check().map_err(wrong)?;
+        self.reward.resolve().map_err(|fault| wrong(fault.to_string()))?;
         if self.workers == 0 {
             return Err(wrong("`workers` is 0, so nothing would be judged".into()));
         }

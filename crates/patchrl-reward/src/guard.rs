@@ -1,35 +1,66 @@
-//! What a patch may not change: the files that decide its own grade.
+//! What a patch may not change or reach for: what decides its own grade.
 //!
-//! Owns the list of protected paths and what is done about them: before grading
-//! they are put back as the base commit has them, and the evidence says so. The
-//! tests of `test_patch` go on top afterwards. Not a defence against code that
-//! attacks the test framework from inside the test process.
+//! Owns the list of protected paths and what is done about them: before grading they are
+//! put back as the base commit has them, and the evidence says so. The tests of
+//! `test_patch` go on top afterwards. What added *code* reaches for is in `reach`, what is
+//! done about either in `policy`.
 
-use std::collections::BTreeSet;
+mod policy;
+mod reach;
 
-use patchrl_patch::{Changes, Entry};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
+use patchrl_patch::{Changes, Entry, Mode, Tree};
+
+pub use self::policy::{CodePolicy, FilePolicy, GuardConfig, PresetGuard};
+use crate::component::Added;
 use crate::tree::{FsTree, is_inside};
 
 /// Folders whose contents are tests.
 const TEST_FOLDERS: [&str; 2] = ["tests", "test"];
 
 /// Files that steer a test run or the interpreter, wherever they lie.
-const STEERING: [&str; 9] = [
+const STEERING: [&str; 15] = [
     "conftest.py",
     "pytest.ini",
     ".pytest.ini",
+    "pytest.toml",
+    ".pytest.toml",
     "tox.ini",
+    "tox.toml",
     "setup.cfg",
     "pyproject.toml",
     "sitecustomize.py",
     "usercustomize.py",
     "pyvenv.cfg",
+    ".coveragerc",
+    "runtests.py",
+    "noxfile.py",
 ];
 
-/// Modules of the test run itself. A new file or folder of this name at the top
-/// of an import path would be imported in their place.
-const RUN_MODULES: [&str; 5] = ["pytest", "_pytest", "pluggy", "unittest", "sitecustomize"];
+/// Files and folders of build services. They decide what others believe of a change.
+const SERVICES: [&str; 8] = [
+    ".github",
+    ".circleci",
+    ".gitlab-ci.yml",
+    ".travis.yml",
+    "appveyor.yml",
+    "azure-pipelines.yml",
+    "bitbucket-pipelines.yml",
+    "jenkinsfile",
+];
+
+/// Compiled code and path files: imported in place of a source or before it.
+const COMPILED: [&str; 7] = ["pyc", "pyo", "so", "pyd", "pth", "egg-link", "egg"];
+
+/// Modules of the test run and of Python itself, one a line. A new file or folder of such
+/// a name where imports start would be imported in its place.
+static RUN_MODULES: LazyLock<BTreeSet<&str>> = LazyLock::new(|| {
+    let ours =
+        ["pytest", "_pytest", "pluggy", "iniconfig", "py", "pkg_resources", "importlib_metadata"];
+    include_str!("guard/stdlib.txt").lines().chain(ours).collect()
+});
 
 const SHADOWS: &str = "shadows the test run";
 
@@ -40,6 +71,12 @@ pub struct Guard {
     tests: BTreeSet<String>,
     /// Paths that the known answer changes: the task is about them.
     allowed: BTreeSet<String>,
+    /// What the known answer's code reaches for.
+    allowed_reaches: BTreeSet<String>,
+    /// Folders that imports start from, `""` for the tree's own.
+    roots: BTreeSet<String>,
+    /// Files of the tree that the test command names.
+    programs: BTreeSet<String>,
 }
 
 /// A patch after the guard has seen it.
@@ -60,7 +97,48 @@ impl Guard {
     ) -> Self {
         let tests: BTreeSet<String> = tests.into_iter().collect();
         let allowed = gold.into_iter().filter(|path| !tests.contains(path)).collect();
-        Self { tests, allowed }
+        // pytest starts imports at the folders of the tests as well.
+        let folders = tests.iter().filter_map(|path| Some(path.rsplit_once('/')?.0.to_owned()));
+        let roots = ["", "src", "lib"].map(str::to_owned).into_iter().chain(folders).collect();
+        Self { tests, allowed, roots, ..Self::default() }
+    }
+
+    /// Imports start from `root` too.
+    #[must_use]
+    pub fn with_root(mut self, root: impl Into<String>) -> Self {
+        self.roots.insert(root.into());
+        self
+    }
+
+    /// The words of the test command: files among them run the tests.
+    #[must_use]
+    pub fn with_command(mut self, words: impl IntoIterator<Item = String>) -> Self {
+        for word in words {
+            match word.as_str() {
+                "make" | "gmake" => {
+                    self.programs
+                        .extend(["Makefile", "makefile", "GNUmakefile"].map(str::to_owned));
+                }
+                word if word.contains('/') || has_extension(word, "py") => {
+                    self.programs.insert(word.trim_start_matches("./").to_owned());
+                }
+                _ => {}
+            }
+        }
+        self
+    }
+
+    /// What the known answer's added code reaches for, any answer may.
+    #[must_use]
+    pub(crate) fn with_gold(mut self, gold: &[Added]) -> Self {
+        let reached = gold.iter().flat_map(|file| self.reached(file)).collect();
+        self.allowed_reaches = reached;
+        self
+    }
+
+    /// The Python files among the task's tests.
+    pub(crate) fn tests(&self) -> Vec<String> {
+        self.tests.iter().filter(|path| has_extension(path, "py")).cloned().collect()
     }
 
     /// The rule that protects `path`, if one does.
@@ -71,20 +149,35 @@ impl Guard {
         if !is_inside(path) {
             return Some("outside the repository");
         }
-        let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
-        if path.split('/').any(|part| part.eq_ignore_ascii_case(".git")) {
+        let lower = path.to_ascii_lowercase();
+        let parts: Vec<&str> = lower.split('/').collect();
+        let (name, folders) = parts.split_last().unwrap_or((&"", &[]));
+        if parts.contains(&".git") {
             return Some("git's own files");
         }
-        if path.starts_with(".patchrl/") || path == ".patchrl" {
+        if parts[0] == ".patchrl" {
             return Some("the installed packages");
         }
         if self.allowed.contains(path) {
             return None;
         }
-        if STEERING.contains(&name) || has_extension(name, "pth") {
+        if self.programs.contains(path) {
+            return Some("runs the tests");
+        }
+        if STEERING.contains(name) {
             return Some("steers the test run");
         }
-        if folders.split('/').any(|part| TEST_FOLDERS.contains(&part))
+        let metadata = |part: &&str| part.ends_with(".egg-info") || part.ends_with(".dist-info");
+        if parts.iter().any(metadata) {
+            return Some("registers plugins");
+        }
+        if parts.contains(&"__pycache__") || COMPILED.iter().any(|ext| has_extension(name, ext)) {
+            return Some("compiled code");
+        }
+        if SERVICES.contains(&parts[0]) {
+            return Some("steers a build service");
+        }
+        if folders.iter().any(|part| TEST_FOLDERS.contains(part))
             || (has_extension(name, "py") && is_test_name(name))
         {
             return Some("a test file");
@@ -100,8 +193,8 @@ impl Guard {
         let mut guarded = Guarded::default();
         let mut kept: BTreeSet<String> = overlay.keys().cloned().collect();
         for (path, entry) in changes {
-            let shadow = || shadows_run(&path, entry.as_ref(), base).then_some(SHADOWS);
-            if let Some(rule) = self.rule(&path).or_else(shadow) {
+            let rule = self.rule(&path).or_else(|| self.entry_rule(&path, entry.as_ref(), base));
+            if let Some(rule) = rule {
                 guarded.restored.push(format!("{path} ({rule})"));
                 kept.insert(path);
             } else {
@@ -118,6 +211,57 @@ impl Guard {
         });
         guarded
     }
+
+    /// The rule that protects the tree from this entry, if one does.
+    fn entry_rule(&self, path: &str, entry: Option<&Entry>, base: &FsTree) -> Option<&'static str> {
+        let entry = entry?;
+        if entry.mode == Mode::Symlink {
+            if leaves_tree(path, &entry.bytes) {
+                return Some("a link out of the repository");
+            }
+            let name = path.rsplit('/').next().unwrap_or(path);
+            if TEST_FOLDERS.contains(&name.to_ascii_lowercase().as_str()) {
+                return Some("a link in place of the tests");
+            }
+        }
+        self.shadows_run(path, base).then_some(SHADOWS)
+    }
+
+    /// Does a new path hide a module of the test run?
+    fn shadows_run(&self, path: &str, base: &FsTree) -> bool {
+        self.roots.iter().any(|root| {
+            let Some(below) = below(path, root) else {
+                return false;
+            };
+            let prefix = &path[..path.len() - below.len()];
+            let top = below.split('/').next().unwrap_or(below);
+            let module = top.split('.').next().unwrap_or(top);
+            RUN_MODULES.contains(module)
+                && has_extension(path, "py")
+                && !base.is_dir(&format!("{prefix}{top}"))
+                && base.entry(path).ok().flatten().is_none()
+        })
+    }
+
+    /// What the added lines of `file` reach for that neither the file had before nor the
+    /// known answer does.
+    pub(crate) fn reached(&self, file: &Added) -> Vec<String> {
+        if !has_extension(&file.path, "py") {
+            return Vec::new();
+        }
+        let before = reach::reaches(&file.before, &self.tests);
+        let lines: BTreeSet<usize> = file.lines.iter().map(|(number, _)| *number).collect();
+        let after: BTreeMap<String, Vec<usize>> = reach::reaches(&file.after, &self.tests);
+        after
+            .into_iter()
+            .filter(|(what, at)| {
+                !before.contains_key(what)
+                    && !self.allowed_reaches.contains(what)
+                    && at.iter().any(|line| lines.contains(line))
+            })
+            .map(|(what, _)| what)
+            .collect()
+    }
 }
 
 fn has_extension(name: &str, extension: &str) -> bool {
@@ -129,18 +273,26 @@ fn is_test_name(name: &str) -> bool {
     stem.starts_with("test_") || stem.ends_with("_test") || stem == "tests"
 }
 
-/// Does a new path hide a module of the test run?
-fn shadows_run(path: &str, entry: Option<&Entry>, base: &FsTree) -> bool {
-    if entry.is_none() {
-        return false;
+/// The part of `path` below the folder `root`.
+fn below<'p>(path: &'p str, root: &str) -> Option<&'p str> {
+    if root.is_empty() { Some(path) } else { path.strip_prefix(root)?.strip_prefix('/') }
+}
+
+/// Does a link at `path` with this target lead out of the tree, or into what git keeps?
+fn leaves_tree(path: &str, target: &[u8]) -> bool {
+    let Ok(target) = std::str::from_utf8(target) else {
+        return true;
+    };
+    let mut depth = path.matches('/').count();
+    for part in target.split('/') {
+        match part {
+            ".." if depth == 0 => return true,
+            ".." => depth -= 1,
+            "" | "." => {}
+            _ => depth += 1,
+        }
     }
-    let below = path.strip_prefix("src/").unwrap_or(path);
-    let prefix = &path[..path.len() - below.len()];
-    let top = below.split('/').next().unwrap_or(below);
-    let module = top.split('.').next().unwrap_or(top);
-    RUN_MODULES.contains(&module)
-        && !base.is_dir(&format!("{prefix}{top}"))
-        && patchrl_patch::Tree::entry(base, path).ok().flatten().is_none()
+    target.starts_with('/') || target.contains('\0')
 }
 
 /// Is `path` a folder of one of `kept`, or below one of them?
@@ -180,6 +332,14 @@ mod tests {
             ".git/config",
             "sub/.GIT/hooks/x",
             "../outside",
+            "CONFTEST.py",
+            "Tests/x.txt",
+            ".github/workflows/ci.yml",
+            "azure-pipelines.yml",
+            "evil.egg-info/entry_points.txt",
+            "pkg/__pycache__/a.cpython-311.pyc",
+            "pkg/_speed.so",
+            "pytest.toml",
         ] {
             assert!(guard().rule(path).is_some(), "{path}");
         }
@@ -194,6 +354,9 @@ mod tests {
             assert_eq!(guard().rule(path), None, "{path}");
         }
         assert!(Guard::default().rule("pyproject.toml").is_some());
+        let sympy = Guard::default().with_command(["bin/test".to_owned(), "-C".to_owned()]);
+        assert_eq!(sympy.rule("bin/test"), Some("runs the tests"));
+        assert_eq!(sympy.rule("Makefile"), None);
     }
 
     #[test]
@@ -210,11 +373,20 @@ mod tests {
             ("pkg".to_owned(), file(Mode::Regular)),
             ("unittest/__init__.py".to_owned(), file(Mode::Regular)),
             ("src/pytest.py".to_owned(), file(Mode::Regular)),
+            ("checks/json.py".to_owned(), file(Mode::Regular)),
+            ("pkg/json.py".to_owned(), file(Mode::Regular)),
+            ("types/notes.md".to_owned(), file(Mode::Regular)),
+            ("pkg/near".to_owned(), Some(Entry { mode: Mode::Symlink, bytes: b"../a".to_vec() })),
+            ("pkg/far".to_owned(), Some(Entry { mode: Mode::Symlink, bytes: b"../../a".to_vec() })),
+            ("abs".to_owned(), Some(Entry { mode: Mode::Symlink, bytes: b"/etc".to_vec() })),
         ]);
         let overlay = Changes::from([("tests/test_b.py".to_owned(), file(Mode::Regular))]);
         let guarded = guard().restore(changes, &FsTree::new(dir.path()), &overlay);
-        assert_eq!(guarded.changes.keys().collect::<Vec<_>>(), ["pkg/a.py"]);
-        assert_eq!(guarded.restored.len(), 7, "{:?}", guarded.restored);
-        assert!(guarded.restored[0].starts_with("conftest.py ("));
+        assert_eq!(
+            guarded.changes.keys().collect::<Vec<_>>(),
+            ["pkg/a.py", "pkg/json.py", "pkg/near", "types/notes.md"]
+        );
+        assert_eq!(guarded.restored.len(), 10, "{:?}", guarded.restored);
+        assert!(guarded.restored.iter().any(|it| it.starts_with("conftest.py (")));
     }
 }

@@ -1,40 +1,40 @@
-//! From an answer to a judgement: the gates, cheapest first, and the test run.
+//! From an answer to a judgement: the gates, cheapest first, and the measurements.
 //!
-//! Gates: extract, apply, has the tree changed, what may the patch touch, has
-//! this tree been judged before. Only what passes them all costs a sandbox.
-//! Owns the verdict cache and the retry of what failed through no fault of the
-//! answer. Does not prepare tasks (see `prepare`).
+//! Gates: extract, apply, has the tree changed, what may the patch touch and reach for,
+//! has this tree been judged before. Only what passes them all costs a sandbox. How far an
+//! answer is taken depends on the preset. Sandbox runs and their cache are in `run`. Does
+//! not prepare tasks (see `prepare`) and knows no formula (see `preset`).
+
+mod run;
 
 use std::collections::BTreeMap;
-use std::collections::btree_map;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::sync::{Arc, Mutex};
 
-use patchrl_patch::{ApplyFault, Changes, Edit, Entry, Mode as FileMode};
-use patchrl_sandbox::{Bytes, Ending, FileWrite, Job, Limits, Local, Output, SandboxError};
-use sha2::{Digest, Sha256};
+use patchrl_patch::{ApplyFault, Changes, Edit};
+use patchrl_sandbox::{Bytes, Ending, Limits, Local};
 
-use crate::combine::{Mode, Weights};
-use crate::outcome::{Evidence, Judgement, Outcome, Parts};
+use self::run::{Key, Needs, Verdict};
+use crate::component::{self, Added, Asked, Form, Function, Source, Term};
+use crate::config::Reward;
+use crate::guard::{CodePolicy, FilePolicy};
+use crate::outcome::{Component, Evidence, Judgement, Outcome, Parts};
 use crate::prepare::Ready;
-use crate::suite::{self, Command, Graded};
-
-/// Bytes of the test log that the evidence keeps (the end of it).
-const LOG_TAIL: usize = 16 << 10;
+use crate::preset::{self, Mode};
+use crate::tree::FsTree;
 
 /// Bytes of the patch that the evidence keeps.
 const PATCH_HEAD: usize = 256 << 10;
 
-/// Verdicts kept. A run of 10,000 steps meets more trees than this only if it
-/// judges more than 25 new ones a step.
-const CACHED: usize = 1 << 18;
+/// The name of the one component of `swerl` and `similarity`.
+const LIKENESS: &str = "similarity";
 
 /// How to judge.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The weights of the reward.
-    pub weights: Weights,
+    /// The presets' numbers and the guard.
+    pub reward: Reward,
+    /// The form that the prompt asks answers to have, for `format_check`.
+    pub form: Form,
     /// Limits of one test run. The output cap is raised to 16 MiB where lower:
     /// the summary comes last.
     pub limits: Limits,
@@ -46,7 +46,13 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { weights: Weights::default(), limits: Limits::default(), workers: 2, seed: 0 }
+        Self {
+            reward: Reward::default(),
+            form: Form::default(),
+            limits: Limits::default(),
+            workers: 2,
+            seed: 0,
+        }
     }
 }
 
@@ -66,30 +72,38 @@ pub struct Answer<'a> {
     pub truncated: bool,
 }
 
-/// Content hash of everything that decides a test run.
-type Key = [u8; 32];
-
-/// What a test run showed.
-#[derive(Clone, Debug)]
-struct Verdict {
-    graded: Graded,
-    ending: Ending,
-    disagreements: Vec<String>,
-    log: String,
-    seconds: f64,
-    peak_memory: Option<u64>,
+/// The known answer, for presets that compare with it.
+pub(crate) struct Oracle<'a> {
+    pub(crate) tree: &'a FsTree,
+    pub(crate) changes: &'a Changes,
+    pub(crate) patch: &'a str,
 }
 
-/// An answer that passed the gates and waits for its tests.
-struct Pending {
+/// What comparing an answer with the oracle gave.
+pub(crate) enum Likeness {
+    Value(f64),
+    /// The answer's fault.
+    Format(String),
+    /// Ours.
+    Lost(String),
+}
+
+/// An answer that passed the gates.
+struct Pending<'a> {
+    mode: Mode,
+    answer: &'a str,
     parts: Parts,
     evidence: Evidence,
     changes: Changes,
+    needs: Needs,
     key: Key,
+    /// The patch as a canonical diff, whole.
+    patch: String,
+    added: Vec<Added>,
 }
 
-/// What the gates say: wait for tests, or this is it.
-type Gate = Result<Box<Pending>, Box<Judgement>>;
+/// What the gates say: go on with the sandbox, or this is it.
+type Gate<'a> = Result<Box<Pending<'a>>, Box<Judgement>>;
 
 impl Judge {
     /// A judge that runs tests in `sandbox`.
@@ -98,9 +112,9 @@ impl Judge {
         Self { sandbox, settings, seen: Mutex::new(BTreeMap::new()) }
     }
 
-    /// The weights of this judge.
-    pub fn weights(&self) -> Weights {
-        self.settings.weights
+    /// The numbers and policies of this judge.
+    pub fn reward(&self) -> &Reward {
+        &self.settings.reward
     }
 
     /// Judge one answer. `truncated` says that it was cut off at its token limit.
@@ -108,7 +122,8 @@ impl Judge {
         match self.gate(ready, Answer { text: answer, truncated }, mode) {
             Err(judgement) => *judgement,
             Ok(pending) => {
-                let (verdict, cached) = self.verdict(ready, &pending.changes, pending.key);
+                let (verdict, cached) =
+                    self.verdict(ready, &pending.changes, pending.needs, pending.key);
                 self.conclude(ready, *pending, verdict, cached)
             }
         }
@@ -117,10 +132,10 @@ impl Judge {
     /// Judge the answers of one task, in order. Answers that lead to the same
     /// tree are tested once; at most `workers` test runs go on at a time.
     pub fn judge_group(&self, ready: &Ready, answers: &[Answer<'_>], mode: Mode) -> Vec<Judgement> {
-        let gates: Vec<Gate> = answers.iter().map(|a| self.gate(ready, *a, mode)).collect();
-        let mut trees: BTreeMap<Key, &Changes> = BTreeMap::new();
+        let gates: Vec<Gate<'_>> = answers.iter().map(|a| self.gate(ready, *a, mode)).collect();
+        let mut trees: BTreeMap<Key, (&Changes, Needs)> = BTreeMap::new();
         for pending in gates.iter().flatten() {
-            trees.entry(pending.key).or_insert(&pending.changes);
+            trees.entry(pending.key).or_insert((&pending.changes, pending.needs));
         }
         let mut verdicts = self.run_all(ready, &trees.into_iter().collect::<Vec<_>>());
         gates
@@ -143,232 +158,312 @@ impl Judge {
 
     /// Run the task's tests on the base tree with `changes` on top, past the cache.
     pub(crate) fn test_afresh(&self, ready: &Ready, changes: &Changes) -> Judgement {
-        let key = self.key(ready, changes);
+        let needs = Needs { tests: true, compiles: false };
+        let key = self.key(ready, changes, needs);
         let pending = Pending {
+            mode: Mode::Tests,
+            answer: "",
             parts: Parts { applied: !changes.is_empty(), ..Parts::default() },
             evidence: Evidence::default(),
             changes: changes.clone(),
+            needs,
             key,
+            patch: String::new(),
+            added: Vec::new(),
         };
-        let verdict = self.run(ready, changes, key);
+        let verdict = self.run(ready, changes, needs, key);
         self.conclude(ready, pending, verdict, false)
     }
 
-    /// Forget every verdict.
-    pub fn clear_cache(&self) {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    }
-
-    fn gate(&self, ready: &Ready, answer: Answer<'_>, mode: Mode) -> Gate {
-        let done =
-            |outcome, parts, evidence| Err(Box::new(self.close(mode, outcome, parts, evidence)));
-        let mut parts = Parts::default();
+    fn gate<'a>(&self, ready: &Ready, answer: Answer<'a>, mode: Mode) -> Gate<'a> {
+        let parts = Parts::default();
         let mut evidence = Evidence { truncated: answer.truncated, ..Evidence::default() };
+        if mode == Mode::Swerl {
+            let likeness = oracle(ready, |oracle| preset::swerl::likeness(answer.text, oracle));
+            return Err(Box::new(self.alike(mode, likeness, true, evidence)));
+        }
         let extraction = match patchrl_patch::extract(answer.text) {
             Ok(extraction) => extraction,
-            Err(_) if answer.truncated => return done(Outcome::Truncated, parts, evidence),
             Err(fault) => {
                 let why = fault.to_string();
-                return done(Outcome::Malformed { why }, parts, evidence);
+                let outcome = malformed(answer, why);
+                return Err(Box::new(self.close(mode, outcome, parts, Vec::new(), evidence)));
             }
         };
-        parts.valid_diff = has_change(&extraction.edit);
         evidence.rule = Some(extraction.rule.as_str().to_owned());
-        if mode == Mode::Syntax {
-            let none = Outcome::Malformed { why: "the diff holds no hunk".to_owned() };
-            let outcome = if parts.valid_diff { Outcome::WellFormed } else { none };
-            return done(outcome, parts, evidence);
-        }
-        let tree = ready.tree();
-        let changes = match extraction.edit.apply(&tree) {
-            Ok(changes) if changes.is_empty() => {
-                return done(Outcome::Unchanged, parts, evidence);
+        let edit = extraction.edit;
+        match mode {
+            Mode::Syntax => {
+                let parts = Parts { valid_diff: has_change(&edit), ..parts };
+                let none = Outcome::Malformed { why: "the diff holds no hunk".to_owned() };
+                let outcome = if parts.valid_diff { Outcome::WellFormed } else { none };
+                Err(Box::new(self.close(mode, outcome, parts, Vec::new(), evidence)))
             }
-            Ok(changes) => match changes.keys().find(|path| path.split('/').any(too_long)) {
-                Some(path) => {
-                    let why = format!("`{path}`: the file name is too long");
-                    return done(Outcome::NotApplied { why }, parts, evidence);
-                }
-                None => changes,
-            },
-            Err(fault) => return done(not_applied(&fault), parts, evidence),
+            Mode::Similarity => {
+                let autojunk = self.settings.reward.autojunk;
+                let likeness =
+                    oracle(ready, |oracle| preset::similarity::likeness(&edit, oracle, autojunk));
+                Err(Box::new(self.alike(mode, likeness, false, evidence)))
+            }
+            _ => self.gate_files(ready, answer.text, &edit, mode, evidence),
+        }
+    }
+
+    /// The gates that need the files.
+    fn gate_files<'a>(
+        &self,
+        ready: &Ready,
+        answer: &'a str,
+        edit: &Edit,
+        mode: Mode,
+        mut evidence: Evidence,
+    ) -> Gate<'a> {
+        let mut parts = Parts { valid_diff: has_change(edit), ..Parts::default() };
+        let done = |outcome, parts, evidence| {
+            Err(Box::new(self.close(mode, outcome, parts, Vec::new(), evidence)))
+        };
+        let tree = ready.tree();
+        let changes = match apply(edit, &tree) {
+            Ok(changes) => changes,
+            Err(outcome) => return done(outcome, parts, evidence),
+        };
+        let read = patchrl_patch::unified(&changes, &tree)
+            .and_then(|patch| Ok((patch, component::added(&changes, &tree)?)));
+        let (patch, added) = match read {
+            Ok(both) => both,
+            Err(e) => return done(unreadable(&e), parts, evidence),
         };
         parts.applied = true;
-        match patchrl_patch::unified(&changes, &tree) {
-            Ok(text) => evidence.patch = Some(head(text, PATCH_HEAD)),
-            Err(e) => {
-                let why = format!("cannot read the base tree: {e}");
-                return done(Outcome::Lost { why }, parts, evidence);
-            }
-        }
+        evidence.patch = Some(head(patch.clone(), PATCH_HEAD));
+        let guarded = ready.guard.restore(changes.clone(), &tree, &ready.tests);
+        evidence.restored = guarded.restored;
+        // Code in a file that is put back never runs.
+        let left = added.iter().filter(|file| guarded.changes.contains_key(&file.path));
+        let reached = |file: &Added| -> Vec<String> {
+            let words = ready.guard.reached(file);
+            words.into_iter().map(|what| format!("{}: {what}", file.path)).collect()
+        };
+        evidence.reaches = left.flat_map(reached).collect();
         if mode == Mode::ApplyOnly {
             return done(Outcome::Applied, parts, evidence);
         }
-        let guarded = ready.guard.restore(changes, &tree, &ready.tests);
-        evidence.restored = guarded.restored;
-        if guarded.changes.is_empty() {
-            let why = format!("changes only {}", evidence.restored.join(", "));
+        if let Some(why) = self.cheats(mode, guarded.changes.is_empty(), &evidence) {
             return done(Outcome::Cheated { why }, parts, evidence);
         }
-        let key = self.key(ready, &guarded.changes);
-        Ok(Box::new(Pending { parts, evidence, changes: guarded.changes, key }))
+        let needs = self.needs(mode);
+        let key = self.key(ready, &guarded.changes, needs);
+        let changes = guarded.changes;
+        let pending = Pending { mode, answer, parts, evidence, changes, needs, key, patch, added };
+        Ok(Box::new(pending))
     }
 
-    fn close(&self, mode: Mode, outcome: Outcome, parts: Parts, evidence: Evidence) -> Judgement {
-        let reward = self.settings.weights.reward(mode, &outcome, &parts);
-        Judgement { outcome, reward, parts, evidence }
+    /// What makes this answer a cheat under the guard's policies.
+    fn cheats(&self, mode: Mode, nothing_left: bool, evidence: &Evidence) -> Option<String> {
+        let guard = &self.settings.reward.guard;
+        if nothing_left {
+            return Some(format!("changes only {}", evidence.restored.join(", ")));
+        }
+        if guard.files(mode) == FilePolicy::Refuse && !evidence.restored.is_empty() {
+            return Some(format!("changes {}", evidence.restored.join(", ")));
+        }
+        if guard.code(mode) == CodePolicy::Refuse && !evidence.reaches.is_empty() {
+            return Some(format!("reaches for the test run: {}", evidence.reaches.join(", ")));
+        }
+        None
+    }
+
+    fn needs(&self, mode: Mode) -> Needs {
+        let rule = &self.settings.reward.rule;
+        match mode {
+            Mode::RuleBased => Needs {
+                tests: rule.needs(Function::RunPytest),
+                compiles: rule.needs(Function::TypeCheck),
+            },
+            _ => Needs { tests: true, compiles: false },
+        }
+    }
+
+    /// The judgement of a preset that compares texts.
+    fn alike(
+        &self,
+        mode: Mode,
+        likeness: Likeness,
+        applied: bool,
+        evidence: Evidence,
+    ) -> Judgement {
+        let mut parts = Parts::default();
+        let (outcome, components) = match likeness {
+            Likeness::Lost(why) => (Outcome::Lost { why }, Vec::new()),
+            Likeness::Format(why) => {
+                let outcome = malformed(Answer { text: "", truncated: evidence.truncated }, why);
+                (outcome, Vec::new())
+            }
+            Likeness::Value(value) => {
+                parts = Parts { valid_diff: true, applied, ..parts };
+                let outcome = if applied { Outcome::Applied } else { Outcome::WellFormed };
+                (outcome, vec![Component { name: LIKENESS.to_owned(), value, weight: 1.0 }])
+            }
+        };
+        self.close(mode, outcome, parts, components, evidence)
+    }
+
+    fn close(
+        &self,
+        mode: Mode,
+        outcome: Outcome,
+        parts: Parts,
+        components: Vec<Component>,
+        evidence: Evidence,
+    ) -> Judgement {
+        let reward = self.settings.reward.of(mode, &outcome, &parts, &components);
+        Judgement { outcome, reward, parts, components, evidence }
     }
 
     fn conclude(
         &self,
         ready: &Ready,
-        pending: Pending,
+        mut pending: Pending<'_>,
         verdict: Result<Verdict, String>,
         cached: bool,
     ) -> Judgement {
-        let Pending { mut parts, mut evidence, .. } = pending;
+        let lost = |why, pending: Pending<'_>| {
+            let (mode, parts, evidence) = (pending.mode, pending.parts, pending.evidence);
+            self.close(mode, Outcome::Lost { why }, parts, Vec::new(), evidence)
+        };
         let verdict = match verdict {
             Ok(verdict) => verdict,
-            Err(why) => return self.close(Mode::Tests, Outcome::Lost { why }, parts, evidence),
+            Err(why) => return lost(why, pending),
         };
-        parts.f2p_total = ready.task.fail_to_pass.len() as u32;
-        parts.p2p_total = ready.task.pass_to_pass.len() as u32;
-        parts.f2p_passed = verdict.graded.f2p_passed;
-        parts.p2p_passed = verdict.graded.p2p_passed;
-        evidence.ending = Some(verdict.ending.to_string());
-        evidence.failures = verdict.graded.failures;
-        evidence.disagreements = verdict.disagreements;
-        evidence.test_log = Some(verdict.log);
-        evidence.peak_memory = verdict.peak_memory;
-        evidence.seconds = if cached { 0.0 } else { verdict.seconds };
-        evidence.cached = cached;
-        let all = parts.f2p_passed == parts.f2p_total && parts.p2p_passed == parts.p2p_total;
-        let outcome = match verdict.ending {
-            Ending::TimedOut => Outcome::TimedOut,
-            _ if all && parts.f2p_total > 0 => Outcome::Resolved,
-            _ => Outcome::Failed,
+        pending.evidence.cached = cached;
+        let outcome = pending.note(ready, &verdict);
+        let components = match self.components(ready, &pending, &verdict, &outcome) {
+            Ok(components) => components,
+            Err(why) => return lost(why, pending),
         };
-        self.close(Mode::Tests, outcome, parts, evidence)
+        self.close(pending.mode, outcome, pending.parts, components, pending.evidence)
     }
 
-    /// Test each tree once, with a bounded number of workers.
-    fn run_all(
+    /// The values of `rule_based`; none for the other presets.
+    fn components(
         &self,
         ready: &Ready,
-        trees: &[(Key, &Changes)],
-    ) -> BTreeMap<Key, (Result<Verdict, String>, bool)> {
-        let next = AtomicUsize::new(0);
-        let verdicts = Mutex::new(BTreeMap::new());
-        thread::scope(|scope| {
-            for _ in 0..self.settings.workers.max(1).min(trees.len()) {
-                scope.spawn(|| {
-                    while let Some((key, changes)) = trees.get(next.fetch_add(1, Ordering::Relaxed))
-                    {
-                        let verdict = self.verdict(ready, changes, *key);
-                        verdicts
-                            .lock()
-                            .unwrap_or_else(PoisonError::into_inner)
-                            .insert(*key, verdict);
+        pending: &Pending<'_>,
+        verdict: &Verdict,
+        outcome: &Outcome,
+    ) -> Result<Vec<Component>, String> {
+        if pending.mode != Mode::RuleBased {
+            return Ok(Vec::new());
+        }
+        let measure = |term: &Term| {
+            let measured = match &term.source {
+                Source::Function(function) => self.measure(*function, ready, pending, verdict)?,
+                Source::Command { argv, deadline } => {
+                    let asked = Asked {
+                        instance_id: ready.task.id.as_str(),
+                        answer: pending.answer,
+                        patch: &pending.patch,
+                        changes: &pending.changes,
+                        tree: &ready.tree(),
+                        outcome,
+                        parts: &pending.parts,
+                    };
+                    component::ask(argv, *deadline, &asked)?
+                }
+            };
+            let value = term.counted(measured);
+            Ok(Component { name: term.name.clone(), value, weight: term.weight })
+        };
+        self.settings.reward.rule.0.iter().map(measure).collect()
+    }
+
+    fn measure(
+        &self,
+        function: Function,
+        ready: &Ready,
+        pending: &Pending<'_>,
+        verdict: &Verdict,
+    ) -> Result<f64, String> {
+        Ok(match function {
+            Function::RunPytest => component::tests(&pending.parts),
+            Function::TypeCheck => f64::from(verdict.compiles == Some(true)),
+            Function::StyleCheck => component::style(&pending.added),
+            Function::FormatCheck => {
+                f64::from(component::is_form(pending.answer, self.settings.form))
+            }
+            Function::DiffSizePenalty => {
+                let gold = ready.oracle.as_ref().map_err(|e| no_oracle(e))?;
+                let oracle = patchrl_patch::unified(gold, &ready.tree())
+                    .map_err(|e| format!("cannot read the base tree: {e}"))?;
+                // What was put back is counted: the policy wrote it.
+                let written = patchrl_patch::Patch::parse(&pending.patch);
+                let paths: Changes = match &written {
+                    Ok(patch) => {
+                        patch.files().iter().map(|f| (f.path().to_owned(), None)).collect()
                     }
-                });
+                    Err(_) => pending.changes.clone(),
+                };
+                component::size_penalty(&pending.patch, &oracle, &paths, gold)
             }
-        });
-        verdicts.into_inner().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The verdict on a tree, from the cache if it is there; and whether it was.
-    fn verdict(
-        &self,
-        ready: &Ready,
-        changes: &Changes,
-        key: Key,
-    ) -> (Result<Verdict, String>, bool) {
-        if let Some(verdict) = self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
-            return (Ok(verdict.clone()), true);
-        }
-        let verdict = self.run(ready, changes, key);
-        if let Ok(verdict) = &verdict {
-            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            if seen.len() >= CACHED {
-                seen.pop_first();
-            }
-            if let btree_map::Entry::Vacant(slot) = seen.entry(key) {
-                slot.insert(verdict.clone());
-            }
-        }
-        (verdict, false)
-    }
-
-    /// Run the tests; once more if the sandbox itself failed.
-    fn run(&self, ready: &Ready, changes: &Changes, key: Key) -> Result<Verdict, String> {
-        let command = self.command(ready, key);
-        let job = self.job(ready, changes, &command);
-        let output = self.sandbox.run(&job).or_else(|_| self.sandbox.run(&job));
-        let output = output.map_err(|e: SandboxError| e.to_string())?;
-        Ok(read_verdict(ready, &command, &output))
-    }
-
-    fn command(&self, ready: &Ready, key: Key) -> Command {
-        let mut hash = Sha256::new();
-        hash.update(self.settings.seed.to_le_bytes());
-        hash.update(key);
-        let nonce = crate::prepare::hex(&hash.finalize()[..12]);
-        Command::new(ready.environment.runner, ready.test_argv(), &nonce)
-    }
-
-    fn job(&self, ready: &Ready, changes: &Changes, command: &Command) -> Job {
-        let mut job = Job::new(&ready.base, command.argv.clone());
-        let files = changes.iter().chain(&ready.tests);
-        job.writes = files.map(|(path, entry)| (path.clone(), entry.as_ref().map(file))).collect();
-        job.env = ready.variables();
-        job.read_only.clone_from(&ready.read_only);
-        job.collect = command.result_file.iter().cloned().collect();
-        job.limits = self.settings.limits.clone();
-        job
-    }
-
-    fn key(&self, ready: &Ready, changes: &Changes) -> Key {
-        let mut hash = Sha256::new();
-        let mut put = |bytes: &[u8]| {
-            hash.update((bytes.len() as u64).to_le_bytes());
-            hash.update(bytes);
-        };
-        put(suite::READING.as_bytes());
-        put(ready.content_id().as_bytes());
-        put(format!("{:?}", self.settings.limits).as_bytes());
-        for list in [&ready.task.fail_to_pass, &ready.task.pass_to_pass] {
-            put(&(list.len() as u64).to_le_bytes());
-            for id in list {
-                put(id.as_bytes());
-            }
-        }
-        for (path, entry) in changes.iter().chain(&ready.tests) {
-            put(path.as_bytes());
-            if let Some(entry) = entry {
-                put(format!("{:?}", entry.mode).as_bytes());
-                put(&entry.bytes);
-            }
-        }
-        hash.finalize().into()
+        })
     }
 }
 
-fn read_verdict(ready: &Ready, command: &Command, output: &Output) -> Verdict {
-    let results = command.result_file.as_ref().and_then(|file| output.collected.get(file));
-    let mut reading = command.read(output.ending, &output.output, results.map(Vec::as_slice));
-    if output.output_truncated {
-        reading.disagreements.push("the log was cut at its size limit".to_owned());
+impl Pending<'_> {
+    /// Take down what the sandbox showed; the outcome that follows.
+    fn note(&mut self, ready: &Ready, verdict: &Verdict) -> Outcome {
+        let (parts, evidence) = (&mut self.parts, &mut self.evidence);
+        evidence.seconds = if evidence.cached { 0.0 } else { verdict.seconds };
+        let Some(tests) = &verdict.tests else {
+            return Outcome::Applied;
+        };
+        parts.f2p_total = ready.task.fail_to_pass.len() as u32;
+        parts.p2p_total = ready.task.pass_to_pass.len() as u32;
+        parts.f2p_passed = tests.graded.f2p_passed;
+        parts.p2p_passed = tests.graded.p2p_passed;
+        evidence.ending = Some(tests.ending.to_string());
+        evidence.failures.clone_from(&tests.graded.failures);
+        evidence.disagreements.clone_from(&tests.disagreements);
+        evidence.test_log = Some(tests.log.clone());
+        evidence.peak_memory = tests.peak_memory;
+        let all = parts.f2p_passed == parts.f2p_total && parts.p2p_passed == parts.p2p_total;
+        match tests.ending {
+            Ending::TimedOut => Outcome::TimedOut,
+            _ if all && parts.f2p_total > 0 => Outcome::Resolved,
+            _ => Outcome::Failed,
+        }
     }
-    let task = &ready.task;
-    let runner = ready.environment.runner;
-    Verdict {
-        graded: suite::grade(runner, &reading, &task.fail_to_pass, &task.pass_to_pass),
-        ending: output.ending,
-        disagreements: reading.disagreements,
-        log: tail(&output.output, LOG_TAIL),
-        seconds: output.wall.as_secs_f64(),
-        peak_memory: output.peak_memory.map(|bytes| bytes.0),
+}
+
+/// Compare with the known answer, if that can be read.
+fn oracle(ready: &Ready, compare: impl FnOnce(&Oracle<'_>) -> Likeness) -> Likeness {
+    match &ready.oracle {
+        Ok(changes) => compare(&Oracle { tree: &ready.tree(), changes, patch: &ready.task.patch }),
+        Err(why) => Likeness::Lost(no_oracle(why)),
     }
+}
+
+fn no_oracle(why: &str) -> String {
+    format!("the task's gold patch does not apply: {why}")
+}
+
+fn malformed(answer: Answer<'_>, why: String) -> Outcome {
+    if answer.truncated { Outcome::Truncated } else { Outcome::Malformed { why } }
+}
+
+/// The files that an edit leaves, or what it came to instead.
+fn apply(edit: &Edit, tree: &FsTree) -> Result<Changes, Outcome> {
+    let changes = edit.apply(tree).map_err(|fault| not_applied(&fault))?;
+    if changes.is_empty() {
+        return Err(Outcome::Unchanged);
+    }
+    if let Some(path) = changes.keys().find(|path| path.split('/').any(too_long)) {
+        return Err(Outcome::NotApplied { why: format!("`{path}`: the file name is too long") });
+    }
+    Ok(changes)
+}
+
+fn unreadable(e: &std::io::Error) -> Outcome {
+    Outcome::Lost { why: format!("cannot read the base tree: {e}") }
 }
 
 /// At least one hunk or block: a bare rename or mode change is none.
@@ -393,14 +488,6 @@ fn not_applied(fault: &ApplyFault) -> Outcome {
     }
 }
 
-fn file(entry: &Entry) -> FileWrite {
-    FileWrite {
-        mode: if entry.mode == FileMode::Executable { 0o755 } else { 0o644 },
-        bytes: entry.bytes.clone(),
-        symlink: entry.mode == FileMode::Symlink,
-    }
-}
-
 /// The first `limit` bytes, cut between characters.
 fn head(mut text: String, limit: usize) -> String {
     if text.len() > limit {
@@ -409,14 +496,4 @@ fn head(mut text: String, limit: usize) -> String {
         text.push_str("\n[cut]\n");
     }
     text
-}
-
-/// The last `limit` bytes as text, from the start of a line.
-fn tail(bytes: &[u8], limit: usize) -> String {
-    if bytes.len() <= limit {
-        return String::from_utf8_lossy(bytes).into_owned();
-    }
-    let end = &bytes[bytes.len() - limit..];
-    let start = end.iter().position(|b| *b == b'\n').map_or(0, |at| at + 1);
-    format!("[cut]\n{}", String::from_utf8_lossy(&end[start..]))
 }

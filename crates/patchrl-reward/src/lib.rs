@@ -1,15 +1,18 @@
 //! From a patch to a number and its reasons.
 //!
-//! Open [`Preparer`] to make a task ready, [`Judge`] to judge answers to it, [`swerl`]
-//! for the reward of the SWE-RL paper, [`score`] for rewards that need no task.
+//! Open [`Preparer`] to make a task ready, [`Judge`] to judge answers to it, [`preset`] for
+//! the rewards and their formulas, [`swerl`] for the reward of the SWE-RL paper on texts,
+//! [`score`] for rewards that need no task.
 
 mod chain;
-mod combine;
+mod component;
+mod config;
 mod error;
 mod guard;
 mod judge;
 mod outcome;
 mod prepare;
+pub mod preset;
 pub mod score;
 mod suite;
 pub mod swerl;
@@ -17,11 +20,13 @@ mod tree;
 mod validate;
 
 pub use chain::{Blob, Chain, ChainError, Chained, Step};
-pub use combine::{Mode, UnknownMode, Weights};
+pub use component::{ComponentConfig, Form, Function};
+pub use config::{Reward, RewardConfig, RewardFault};
 pub use error::PrepareError;
-pub use guard::Guard;
+pub use guard::{CodePolicy, FilePolicy, Guard, GuardConfig, PresetGuard};
 pub use judge::{Answer, Judge, Settings};
-pub use outcome::{Evidence, Judgement, Outcome, Parts};
+pub use outcome::{Component, Evidence, Judgement, Outcome, Parts};
 pub use prepare::{Preparer, Ready};
+pub use preset::{Mode, UnknownMode};
 pub use tree::FsTree;
 pub use validate::{Validation, validate};

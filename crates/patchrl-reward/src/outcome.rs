@@ -1,7 +1,7 @@
 //! What became of one answer: the outcome, its parts, and the evidence.
 //!
 //! Owns the record that everything above this crate reads. Does not decide a
-//! number (see `combine`) and does not run anything (see `judge`).
+//! number (see `preset`) and does not run anything (see `judge`).
 
 use serde::{Deserialize, Serialize};
 
@@ -92,6 +92,22 @@ pub struct Parts {
     pub p2p_total: u32,
 }
 
+impl Parts {
+    /// Share of the `FAIL_TO_PASS` tests that passed; 0 where no test was asked for.
+    pub(crate) fn f2p_share(&self) -> f64 {
+        share(self.f2p_passed, self.f2p_total)
+    }
+
+    /// Share of the `PASS_TO_PASS` tests that broke; 0 where no test was asked for.
+    pub(crate) fn p2p_broken(&self) -> f64 {
+        share(self.p2p_total.saturating_sub(self.p2p_passed), self.p2p_total)
+    }
+}
+
+fn share(part: u32, whole: u32) -> f64 {
+    if whole == 0 { 0.0 } else { f64::from(part) / f64::from(whole) }
+}
+
 /// Why the outcome is what it is: enough to disagree with the judge.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -106,6 +122,8 @@ pub struct Evidence {
     pub ending: Option<String>,
     /// Files of the patch that were put back before grading, with the rule that names them.
     pub restored: Vec<String>,
+    /// Where added code reaches for the test run itself, with what it reaches for.
+    pub reaches: Vec<String>,
     /// Required tests that did not pass, with what was seen of each (at most 20).
     pub failures: Vec<String>,
     /// Where exit code, log and result file disagree.
@@ -120,15 +138,29 @@ pub struct Evidence {
     pub truncated: bool,
 }
 
+/// One named value of a judgement and its weight in the reward.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Component {
+    /// Its name in the configuration.
+    pub name: String,
+    /// What was measured, on the scale that the component's description gives.
+    pub value: f64,
+    /// Factor of the value in the reward.
+    pub weight: f64,
+}
+
 /// The judge's word on one answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Judgement {
     /// What happened.
     pub outcome: Outcome,
     /// The number, or nothing where the answer could not be judged.
-    pub reward: Option<f32>,
+    pub reward: Option<f64>,
     /// What the number is made of.
     pub parts: Parts,
+    /// The weighted values of a preset that adds such up; empty for the others.
+    #[serde(default)]
+    pub components: Vec<Component>,
     /// Why.
     pub evidence: Evidence,
 }
@@ -136,7 +168,7 @@ pub struct Judgement {
 impl Judgement {
     /// The number, or nothing where the answer could not be judged. Nothing
     /// leaves the sample out of its group before the mean is taken.
-    pub fn reward(&self) -> Option<f32> {
+    pub fn reward(&self) -> Option<f64> {
         self.reward
     }
 }

@@ -17,6 +17,7 @@ use patchrl_sandbox::{SandboxError, git};
 use patchrl_task::{Environment, Task};
 use sha2::{Digest, Sha256};
 
+use crate::component;
 use crate::error::PrepareError;
 use crate::guard::Guard;
 use crate::tree::FsTree;
@@ -51,6 +52,8 @@ pub struct Ready {
     /// Files of the test patch as they are when tests run.
     pub(crate) tests: Changes,
     pub(crate) guard: Guard,
+    /// What the known answer makes of the base tree, or why that cannot be said.
+    pub(crate) oracle: Result<Changes, String>,
     /// Folders that the tests must see: environment and interpreter.
     pub(crate) read_only: Vec<PathBuf>,
     /// Program of the interpreter.
@@ -92,14 +95,29 @@ impl Preparer {
         let base = self.tree(task, &environment, &mirror, &program)?;
         let tree = FsTree::new(&base);
         let tests = test_files(task, &tree)?;
-        let protected = tests.keys().cloned().chain(task.test_files());
-        let guard = Guard::new(protected, gold_paths(task));
+        let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
+        let named = ids.filter_map(|id| Some(id.split_once(".py::")?.0.to_owned() + ".py"));
+        let protected = tests.keys().cloned().chain(task.test_files()).chain(named);
+        let oracle = gold_files(task, &tree);
+        let mut guard = Guard::new(protected, gold_paths(task));
+        if let Some(path) = environment.variables(&program, "").get("PYTHONPATH") {
+            for root in path.split(':').filter_map(|root| root.strip_prefix('/')) {
+                guard = guard.with_root(root);
+            }
+        }
+        guard = guard.with_command(environment.test_command.iter().skip(1).cloned());
+        if let Ok(gold) = &oracle
+            && let Ok(added) = component::added(gold, &tree)
+        {
+            guard = guard.with_gold(&added);
+        }
         Ok(Ready {
             task: task.clone(),
             base,
             environment,
             tests,
             guard,
+            oracle,
             read_only,
             python: program,
         })
@@ -214,6 +232,11 @@ impl Ready {
         self.environment.test_argv(&self.python, "{workspace}", &self.test_targets())
     }
 
+    /// The interpreter that runs the tests.
+    pub(crate) fn python(&self) -> &str {
+        &self.python
+    }
+
     /// Test files that exist when tests run.
     fn test_targets(&self) -> Vec<String> {
         let mut files = self.task.test_files();
@@ -275,6 +298,12 @@ fn test_files(task: &Task, tree: &FsTree) -> Result<Changes, PrepareError> {
     };
     let patch = patchrl_patch::Patch::parse(&task.test_patch).map_err(|e| fail(e.to_string()))?;
     patchrl_patch::Edit::Diff(patch).apply(tree).map_err(|e| fail(e.to_string()))
+}
+
+/// What the gold patch makes of the base tree.
+fn gold_files(task: &Task, tree: &FsTree) -> Result<Changes, String> {
+    let patch = patchrl_patch::Patch::parse(&task.patch).map_err(|e| e.to_string())?;
+    patchrl_patch::Edit::Diff(patch).apply(tree).map_err(|e| e.to_string())
 }
 
 fn gold_paths(task: &Task) -> Vec<String> {

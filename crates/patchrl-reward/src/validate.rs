@@ -5,10 +5,10 @@ use patchrl_patch::Changes;
 use patchrl_task::TaskId;
 use serde::Serialize;
 
-use crate::combine::Mode;
 use crate::judge::Judge;
 use crate::outcome::{Judgement, Outcome};
 use crate::prepare::Ready;
+use crate::preset::Mode;
 
 /// What running a task's tests with and without its known answer showed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -20,7 +20,7 @@ pub struct Validation {
     /// What is wrong, in words.
     pub problems: Vec<String>,
     /// Reward of an empty answer.
-    pub empty_reward: Option<f32>,
+    pub empty_reward: Option<f64>,
     /// The tests on the unchanged tree.
     pub before: Judgement,
     /// The known answer, judged like any answer.

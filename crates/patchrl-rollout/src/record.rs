@@ -33,7 +33,7 @@ pub struct Record {
     /// What happened, as a machine word.
     pub outcome: String,
     /// The reward, or null where the sample was lost by our fault.
-    pub reward: Option<f32>,
+    pub reward: Option<f64>,
     /// The advantage, or null where the group gave no update.
     pub advantage: Option<f32>,
     /// The change as a unified diff, where one was found.

@@ -271,7 +271,8 @@ impl Run<'_> {
             listener.progress("sampling", drawn, total);
         })?;
         let rewards = groups.iter().map(|g| {
-            let rewards: Vec<Option<f32>> = g.attempts.iter().map(|a| a.judgement.reward).collect();
+            let rewards: Vec<Option<f32>> =
+                g.attempts.iter().map(|a| a.judgement.reward.map(|r| r as f32)).collect();
             advantages(&rewards, c.advantage_scale)
         });
         let advantages: Vec<Option<Vec<Option<f32>>>> = rewards.collect();
@@ -361,7 +362,7 @@ fn rollout_events(step: u64, groups: &[Group]) -> Vec<Event> {
                 task: group.prompt.task.as_str().to_owned(),
                 sample: sample as u32,
                 outcome: attempt.judgement.outcome.as_str().to_owned(),
-                reward: attempt.judgement.reward,
+                reward: attempt.judgement.reward.map(|r| r as f32),
                 tokens: attempt.sample.tokens.len() as u32,
                 finish: if cut { "length" } else { "stop" }.into(),
             }));
@@ -377,7 +378,7 @@ fn step_event(
     update: &Update,
 ) -> Step {
     let all: Vec<_> = groups.iter().flat_map(|g| &g.attempts).collect();
-    let rewards: Vec<f64> = all.iter().filter_map(|a| a.judgement.reward).map(f64::from).collect();
+    let rewards: Vec<f64> = all.iter().filter_map(|a| a.judgement.reward).collect();
     let n = rewards.len().max(1) as f64;
     let mean = rewards.iter().sum::<f64>() / n;
     let variance = rewards.iter().map(|r| (r - mean).powi(2)).sum::<f64>() / n;

@@ -96,7 +96,7 @@ fn validate(flags: &Validate, environment: &Environment) -> anyhow::Result<Exit>
         let line = if flags.json {
             serde_json::to_string(&found)?
         } else {
-            let number = |r: Option<f32>| r.map_or("none".into(), |r| format!("{r}"));
+            let number = |r: Option<f64>| r.map_or("none".into(), |r| format!("{r}"));
             format!(
                 "{} {}: gold {}, empty {}, {:.1} s{}",
                 if found.valid { "valid  " } else { "INVALID" },

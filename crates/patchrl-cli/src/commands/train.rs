@@ -55,7 +55,7 @@ pub(crate) struct Grpo {
     #[command(flatten)]
     shared: Shared,
     /// One reward mode alone, in place of the curriculum.
-    #[arg(long, value_name = "syntax|apply-only|docker")]
+    #[arg(long, value_name = "syntax|apply-only|docker|resolved|rule_based|swerl|similarity")]
     reward_mode: Option<Mode>,
     /// Answers per task and step.
     #[arg(long)]

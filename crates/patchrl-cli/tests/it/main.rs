@@ -5,6 +5,7 @@
 
 mod errors;
 mod jsonl;
+mod mission;
 mod resume;
 mod tiny;
 

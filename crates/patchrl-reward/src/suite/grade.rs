@@ -1,4 +1,4 @@
-//! From three witnesses to counts.
+//! From three witnesses and the controls to counts.
 //!
 //! Rules: a `FAIL_TO_PASS` test must have passed; skipped, expected to fail and
 //! absent are all failures. A `PASS_TO_PASS` test may also be skipped or fail
@@ -8,7 +8,7 @@
 use patchrl_sandbox::Ending;
 use patchrl_task::Runner;
 
-use super::{Reading, Status, Statuses, key};
+use super::{Controls, Reading, Status, Statuses, key};
 
 /// How many failures a verdict lists by name.
 const LISTED: usize = 20;
@@ -57,6 +57,33 @@ pub(super) fn agree(
     reading.disagreements.truncate(LISTED);
     reading.statuses = statuses;
     reading
+}
+
+/// Take the controls out; where one did not come out as it must, nothing is believed.
+pub(super) fn hold_controls(reading: &mut Reading, controls: &Controls) {
+    let mut wrong = Vec::new();
+    for key in &controls.fail {
+        match reading.statuses.remove(key) {
+            Some(Status::Failed | Status::Error) => {}
+            status => wrong.push((key, status)),
+        }
+    }
+    for key in &controls.pass {
+        match reading.statuses.remove(key) {
+            Some(Status::Passed) => {}
+            status => wrong.push((key, status)),
+        }
+    }
+    for (key, status) in wrong {
+        let seen = status.map_or("not run", Status::as_str);
+        void(reading, format!("the control `{key}`: {seen}"));
+    }
+}
+
+/// Believe no test of this run, for this reason.
+pub(super) fn void(reading: &mut Reading, why: String) {
+    reading.disagreements.push(why);
+    dispute(&mut reading.statuses);
 }
 
 /// No test of this run is believed to have passed.

@@ -1,20 +1,66 @@
-//! pytest: its flags, and its `-rA` summary.
+//! pytest: our runner of it, its flags, and its `-rA` summary.
 //!
 //! Keys are `dotted.module.Class::name[params]`, the form its result file uses.
 
-use super::{Status, Statuses, record};
+use sha2::{Digest, Sha256};
 
-/// Add the reports this crate reads. Returns the result file.
-pub(super) fn instrument(argv: &mut Vec<String>, nonce: &str) -> String {
-    let file = format!("junit-{nonce}.xml");
+use super::{CONTROL, Command, Status, Statuses, Subject, record};
+
+const RUNNER: &str = include_str!("pytest_runner.py");
+
+const RESULTS: &str = "junit.xml";
+
+/// Turn `PYTHON -m pytest ARGS` into our runner with the same arguments, a result file, and
+/// a file of controls beside the first test file.
+///
+/// A command of another form gets the flags alone and is read by its summary.
+pub(super) fn instrument(command: &mut Command, subject: Subject<'_>) {
+    let runs = command.run_by("pytest", RUNNER, subject, &[]);
+    if runs {
+        add_controls(command, subject);
+    }
     for flag in ["-rA", "--color=no"] {
-        if !argv.iter().any(|arg| arg == flag) {
-            argv.push(flag.to_owned());
+        if !command.argv.iter().any(|arg| arg == flag) {
+            command.argv.push(flag.to_owned());
         }
     }
-    argv.extend(["-p".to_owned(), "no:cacheprovider".to_owned()]);
-    argv.push(format!("--junitxml={{out}}/{file}"));
-    file
+    command.argv.extend(["-p".to_owned(), "no:cacheprovider".to_owned()]);
+    if runs {
+        command.argv.push(format!("--junitxml={{out}}/{RESULTS}"));
+        command.result_file = Some(RESULTS.to_owned());
+    }
+}
+
+/// Not where a run stops at the first failure, and not where the command names no file:
+/// one named would be the only one that runs.
+fn add_controls(command: &mut Command, subject: Subject<'_>) {
+    let stops =
+        |word: &String| word == "-x" || word == "--exitfirst" || word.starts_with("--maxfail");
+    let file = |word: &String| {
+        let file = word.split("::").next().unwrap_or(word);
+        (file.ends_with(".py") && !file.starts_with(['-', '/'])).then(|| file.to_owned())
+    };
+    let Some(first) = command.argv.iter().find_map(file) else {
+        return;
+    };
+    if command.argv.iter().any(stops) {
+        return;
+    }
+    // The name tells nothing of the nonce: whoever lists the folder sees it.
+    let name = crate::prepare::hex(&Sha256::digest(subject.nonce)[..6]);
+    let folder = first.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
+    let path = format!("{folder}test_{name}.py");
+    let touched = serde_json::json!(subject.touched);
+    let text = format!(
+        "{CONTROL}\n\ndef test_{name}_a():\n    assert \"{name}\" == \"\"\n\n\n\
+         def test_{name}_b():\n    raise ValueError\n\n\n\
+         def test_{name}_c():\n    check({touched})\n"
+    );
+    let id = |letter: char| key(&format!("{path}::test_{name}_{letter}"));
+    command.controls.fail = vec![id('a'), id('b')];
+    command.controls.pass = vec![id('c')];
+    command.argv.push(path.clone());
+    command.files.insert(path, text.into_bytes());
 }
 
 /// `tests/test_a.py::Class::test[x]` as the result file spells it.

@@ -6,28 +6,28 @@
 
 use std::collections::BTreeMap;
 
-use super::{Status, Statuses, record};
+use super::{Command, Status, Statuses, Subject, record, status};
 
 const RUNNER: &str = include_str!("unittest_runner.py");
 
-/// Turn `PYTHON -m unittest ARGS` into our runner with the same arguments.
-/// Returns the result file, or nothing where the command has another form.
+const RESULTS: &str = "unittest.json";
+
+/// Turn `PYTHON -m unittest ARGS` into our runner with the same arguments; a command of
+/// another form stays as it is.
 ///
-/// `-I` keeps the workspace off the module path until the runner's own imports
-/// are done, so that a planted `unittest.py` is not the one that is imported.
-pub(super) fn instrument(argv: &mut Vec<String>, nonce: &str) -> Option<String> {
-    let at = argv.windows(2).position(|pair| pair[0] == "-m" && pair[1] == "unittest")?;
-    let file = format!("unittest-{nonce}.json");
-    let ours = [
-        "-I".to_owned(),
-        "-B".to_owned(),
-        "-c".to_owned(),
-        RUNNER.to_owned(),
-        nonce.to_owned(),
-        format!("{{out}}/{file}"),
-    ];
-    argv.splice(at..at + 2, ours);
-    Some(file)
+/// The runner keeps the workspace off the module path until its own imports are done, so
+/// that a planted `unittest.py` is not the one that is imported.
+pub(super) fn instrument(command: &mut Command, subject: Subject<'_>) {
+    if !command.run_by("unittest", RUNNER, subject, &[&format!("{{out}}/{RESULTS}")]) {
+        return;
+    }
+    command.result_file = Some(RESULTS.to_owned());
+    // A run that stops at the first failure may not come to the controls.
+    if !command.argv.iter().any(|word| word == "-f" || word == "--failfast") {
+        command.controls.fail =
+            vec!["control.must_fail".to_owned(), "control.must_raise".to_owned()];
+        command.controls.pass = vec!["control.must_pass".to_owned()];
+    }
 }
 
 /// The dotted form of a test id.
@@ -47,22 +47,6 @@ pub(super) fn key(id: &str) -> String {
     }
 }
 
-/// Read the lines our runner marks with this run's nonce.
-pub(super) fn marked_lines(log: &str, nonce: &str) -> Statuses {
-    let mut statuses = Statuses::new();
-    for line in log.lines() {
-        let Some(rest) = line.strip_prefix(nonce).and_then(|rest| rest.strip_prefix(' ')) else {
-            continue;
-        };
-        if let Some((word, id)) = rest.split_once(' ')
-            && let Some(status) = status(word)
-        {
-            record(&mut statuses, key(id), status);
-        }
-    }
-    statuses
-}
-
 /// Read the file our runner writes.
 pub(super) fn result_file(bytes: &[u8]) -> Statuses {
     let seen: BTreeMap<String, String> = serde_json::from_slice(bytes).unwrap_or_default();
@@ -73,18 +57,6 @@ pub(super) fn result_file(bytes: &[u8]) -> Statuses {
         }
     }
     statuses
-}
-
-fn status(word: &str) -> Option<Status> {
-    Some(match word {
-        "passed" => Status::Passed,
-        "skipped" => Status::Skipped,
-        "xfail" => Status::Xfail,
-        "xpass" => Status::Xpass,
-        "failed" => Status::Failed,
-        "error" => Status::Error,
-        _ => return None,
-    })
 }
 
 /// Read `python -m unittest -v` as it prints itself: `test_b (tests.test_a.C) ... ok`.
@@ -165,7 +137,7 @@ mod tests {
     #[test]
     fn lines_without_the_nonce_are_not_a_report() {
         let log = "n0 passed t.C.a\nn1 passed t.C.b\nn0passed t.C.c\nn0 nonsense t.C.d\n";
-        let read = marked_lines(log, "n0");
+        let read = super::super::marked_lines(log, "n0", key);
         assert_eq!(read.keys().collect::<Vec<_>>(), ["t.C.a"]);
     }
 }

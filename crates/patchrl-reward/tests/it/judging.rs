@@ -15,14 +15,14 @@ use crate::repository::{self, GOLD, create, replace};
 
 /// A judge, and the folder its tasks are prepared in.
 pub(crate) struct Bench {
-    preparer: Preparer,
-    judge: Judge,
-    commit: String,
+    pub(crate) preparer: Preparer,
+    pub(crate) judge: Judge,
+    pub(crate) commit: String,
     folder: tempfile::TempDir,
 }
 
 impl Bench {
-    fn new(sandbox: &Arc<Local>) -> Self {
+    pub(crate) fn new(sandbox: &Arc<Local>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let repos = folder.path().join("repos");
         fs_err::create_dir_all(&repos).unwrap();
@@ -33,13 +33,13 @@ impl Bench {
         Self { preparer, judge, commit, folder }
     }
 
-    fn ready(&self, task: &Task) -> Ready {
+    pub(crate) fn ready(&self, task: &Task) -> Ready {
         self.preparer.prepare(task).unwrap()
     }
 }
 
 /// A wrong change to the package that shows in the judgement as applied and failed.
-fn wrong() -> String {
+pub(crate) fn wrong() -> String {
     replace(
         "calc/__init__.py",
         "def sub(a, b):\n    return a - b",
@@ -70,7 +70,7 @@ pub(crate) fn rewards_follow_the_tests(sandbox: &Arc<Local>) {
     );
     let cases = [
         (GOLD.to_owned(), "resolved", 1.0),
-        (half, "failed", 0.65),
+        (half, "failed", 0.65_f32),
         (wrong(), "failed", 0.3),
         (create("NOTES.md", "nothing\n"), "failed", 0.3),
         (regression, "failed", 1.0),
@@ -82,7 +82,7 @@ pub(crate) fn rewards_follow_the_tests(sandbox: &Arc<Local>) {
     for (answer, word, reward) in cases {
         let judged = bench.judge.judge(&ready, &answer, false, Mode::Tests);
         assert_eq!(judged.outcome.as_str(), word, "{answer}\n{judged:#?}");
-        assert_eq!(judged.reward, Some(reward), "{answer}\n{judged:#?}");
+        assert_eq!(judged.reward.map(|r| r as f32), Some(reward), "{answer}\n{judged:#?}");
     }
 }
 
@@ -130,29 +130,6 @@ pub(crate) fn cheating_earns_nothing(sandbox: &Arc<Local>) {
     let judged = judge(&planted);
     assert_eq!(judged.reward, Some(0.3), "{judged:#?}");
     assert_eq!(judged.evidence.restored.len(), 1);
-
-    let attacks = [
-        "import os; os._exit(0)",
-        "import sys; sys.exit(0)",
-        "import sys, os; print('test_add (tests.test_calc.CalcTest) ... ok'); print('OK'); sys.stdout.flush(); os._exit(0)",
-        "import unittest; unittest.TestCase.run = lambda self, result=None: None",
-        "import unittest; raise unittest.SkipTest('not today')",
-        "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
-        "import os; os.close(1); os.close(2)",
-    ];
-    for attack in attacks {
-        let answer = replace(
-            "calc/__init__.py",
-            "def join(a, b):",
-            &format!("{attack}\n\n\ndef join(a, b):"),
-        );
-        let judged = judge(&answer);
-        assert_eq!(
-            (judged.outcome.as_str(), judged.reward),
-            ("failed", Some(0.3)),
-            "{attack}\n{judged:#?}"
-        );
-    }
 }
 
 /// The indented line of a SEARCH block as the file has it.

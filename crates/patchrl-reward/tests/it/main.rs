@@ -6,7 +6,9 @@
 #![expect(clippy::unwrap_used, reason = "these are tests, without `#[test]`")]
 
 mod chain;
+mod exploits;
 mod judging;
+mod presets;
 mod repository;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,7 +20,7 @@ use patchrl_sandbox::{Local, TierChoice};
 
 type Test = (&'static str, fn(&Arc<Local>));
 
-const TESTS: [Test; 11] = [
+const TESTS: [Test; 18] = [
     ("rewards_follow_the_tests", judging::rewards_follow_the_tests),
     ("cheaper_modes_stop_at_their_gate", judging::cheaper_modes_stop_at_their_gate),
     ("a_group_tests_each_tree_once", judging::a_group_tests_each_tree_once),
@@ -30,6 +32,13 @@ const TESTS: [Test; 11] = [
     ("local_instances_have_ids", judging::local_instances_have_ids),
     ("chains_take_the_first", chain::chains_take_the_first_command_that_works),
     ("chains_end_as_recorded", chain::chains_end_as_recorded),
+    ("no_exploit_of_unittest_pays", exploits::no_exploit_of_unittest_pays),
+    ("no_exploit_of_pytest_pays", exploits::no_exploit_of_pytest_pays),
+    ("each_preset_gives_its_number", presets::each_preset_gives_its_number),
+    ("components_add_up", presets::components_add_up),
+    ("a_broken_command_loses_the_answer", presets::a_broken_command_loses_the_answer),
+    ("a_broken_oracle_loses_the_answer", presets::a_broken_oracle_loses_the_answer),
+    ("the_guard_has_policies", presets::the_guard_has_policies),
 ];
 
 fn main() -> ExitCode {
