@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::workspace::{self, Workspace, root};
-use crate::{dependencies, layers, licences, program, rooms};
+use crate::{dependencies, layers, licences, program, reference, rooms};
 
 /// Whether `ci` runs the tests, or whoever called it just did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +46,7 @@ pub(crate) fn run(tests: Tests) -> bool {
     report.step("rooms", || judge(rooms::check(&workspace)));
     report.step("unused", || judge(dependencies::check(&workspace)));
     report.step("licences", || judge(licences::check(&workspace)));
+    report.step("reference", || judge(reference::check(&workspace)));
     report.step("deny", deny);
     let clippy = ["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
     report.step("clippy", || cargo(&clippy));

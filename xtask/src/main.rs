@@ -9,6 +9,7 @@ mod dependencies;
 mod layers;
 mod licences;
 mod program;
+mod reference;
 mod rooms;
 mod sources;
 mod spdx;
@@ -25,6 +26,7 @@ usage: cargo xtask COMMAND
   rooms               file names, headers and lengths
   licences            licences of all dependencies against deny.toml
   unused              dependencies that no source names
+  reference [--check] docs/rewards/ from the presets' modules; --check only compares
 ";
 
 fn main() -> ExitCode {
@@ -41,6 +43,8 @@ fn main() -> ExitCode {
         }),
         ["rooms"] => ci::alone("rooms", rooms::check),
         ["licences"] => ci::alone("licences", licences::check),
+        ["reference"] => reference::write(),
+        ["reference", "--check"] => ci::alone("reference", reference::check),
         ["unused"] => ci::alone("unused", dependencies::check),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
