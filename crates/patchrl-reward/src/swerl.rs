@@ -45,7 +45,7 @@ pub struct Score {
 /// let answer = "<think>\nt\n</think>\n<solution>\n```python\n### a.py\n<<<<<<< SEARCH\n\
 ///               x = 1\n=======\nx = 2\n>>>>>>> REPLACE\n```\n</solution>";
 /// let score = from_answer(&file("x = 1\n"), &file("x = 3\n"), answer)?;
-/// assert_eq!(score.reward, 0.9565217391304348);
+/// assert_eq!(score.reward, 0.96);
 /// let score = from_answer(&file("x = 1\n"), &file("x = 3\n"), "x = 3")?;
 /// assert_eq!(score.error.as_deref(), Some("count of <think> is not 1"));
 /// # Ok::<(), patchrl_patch::TooLong>(())

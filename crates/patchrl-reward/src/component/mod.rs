@@ -219,6 +219,7 @@ pub(crate) fn is_form(answer: &str, form: Form) -> bool {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "the numbers are exact")]
 mod unit {
     use super::*;
 

@@ -103,6 +103,7 @@ impl Added {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "the numbers are exact")]
 mod tests {
     use std::collections::BTreeMap;
 

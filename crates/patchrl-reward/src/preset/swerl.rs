@@ -25,13 +25,13 @@
 //! let answer = "<think>\nt\n</think>\n<solution>\n```python\n### a.py\n<<<<<<< SEARCH\n\
 //!               x = 1\n=======\nx = 2\n>>>>>>> REPLACE\n```\n</solution>";
 //! let score = from_answer(&file("x = 1\n"), &file("x = 3\n"), answer)?;
-//! assert_eq!(score.reward, 0.9565217391304348);
+//! assert_eq!(score.reward, 0.96);
 //!
 //! let reward = RewardConfig::default().resolve()?;
 //! let likeness = Component { name: "similarity".into(), value: score.reward, weight: 1.0 };
 //! let parts = Parts { valid_diff: true, applied: true, ..Parts::default() };
 //! let got = reward.of(Mode::Swerl, &Outcome::Applied, &parts, &[likeness]);
-//! assert_eq!(got, Some(0.9565217391304348));
+//! assert_eq!(got, Some(0.96));
 //! let bad = Outcome::Malformed { why: "count of <think> is not 1".into() };
 //! assert_eq!(reward.of(Mode::Swerl, &bad, &Parts::default(), &[]), Some(-1.0));
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -2,6 +2,8 @@
 //!
 //! Keys are `dotted.module.Class::name[params]`, the form its result file uses.
 
+use std::path::Path;
+
 use sha2::{Digest, Sha256};
 
 use super::{CONTROL, Command, Status, Statuses, Subject, record};
@@ -38,7 +40,8 @@ fn add_controls(command: &mut Command, subject: Subject<'_>) {
         |word: &String| word == "-x" || word == "--exitfirst" || word.starts_with("--maxfail");
     let file = |word: &String| {
         let file = word.split("::").next().unwrap_or(word);
-        (file.ends_with(".py") && !file.starts_with(['-', '/'])).then(|| file.to_owned())
+        let is_python = Path::new(file).extension().is_some_and(|it| it == "py");
+        (is_python && !file.starts_with(['-', '/'])).then(|| file.to_owned())
     };
     let Some(first) = command.argv.iter().find_map(file) else {
         return;

@@ -82,7 +82,7 @@ pub(crate) fn chains_end_as_recorded(sandbox: &Arc<Local>) {
         for (name, chain) in [("v4", Chain::V4), ("v5", Chain::V5)] {
             let patch = record["patch"].as_str().unwrap();
             let ours = chain.apply(sandbox, base.path(), patch, &Limits::default());
-            if let Some(difference) = difference(ours.unwrap(), &record[name]) {
+            if let Some(difference) = difference(&ours.unwrap(), &record[name]) {
                 wrong.push(format!("record {} {name}: {difference}", record["id"]));
             }
         }
@@ -125,7 +125,7 @@ fn pre_image(repos: &Path, record: &Value) -> Option<tempfile::TempDir> {
 }
 
 /// What differs in verdict, exit codes or tree.
-fn difference(ours: Chained, recorded: &Value) -> Option<String> {
+fn difference(ours: &Chained, recorded: &Value) -> Option<String> {
     let exits: Vec<i64> = ours.steps.iter().map(|step| i64::from(step.exit)).collect();
     let theirs: Vec<i64> = recorded["steps"]
         .as_array()
