@@ -1,12 +1,10 @@
 //! The reward against numbers that the original code gave, and diffs against the library
 //! that reads them there.
 
-#![expect(clippy::disallowed_methods, reason = "the reference is a Python program")]
-
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
+use patchrl_sandbox::host::{self, Trusted};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -126,9 +124,7 @@ fn diffs(path: &Path) -> Vec<String> {
 
 #[test]
 fn diffs_are_read_as_the_library_does() {
-    let ready =
-        Command::new("python3").args(["-c", "import unidiff"]).stderr(Stdio::null()).status();
-    if !ready.is_ok_and(|status| status.success()) {
+    if host::run_ok(&Trusted::new(["python3", "-c", "import unidiff"])).is_err() {
         println!("skipped: python3 has no `unidiff` 0.7.5 to compare with");
         return;
     }
@@ -140,19 +136,10 @@ fn diffs_are_read_as_the_library_does() {
             continue;
         }
         let diffs = diffs(&path);
-        let mut child = Command::new("python3")
-            .args(["-c", READER])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
         let lines: String =
             diffs.iter().map(|diff| serde_json::to_string(diff).unwrap() + "\n").collect();
-        let mut stdin = child.stdin.take().unwrap();
-        let writer = std::thread::spawn(move || stdin.write_all(lines.as_bytes()).unwrap());
-        let output = child.wait_with_output().unwrap();
-        writer.join().unwrap();
-        let said = String::from_utf8(output.stdout).unwrap();
+        let reader = Trusted::new(["python3", "-c", READER]).stdin(lines);
+        let said = host::run_ok(&reader).unwrap().text();
         assert_eq!(said.lines().count(), diffs.len());
         for (diff, said) in diffs.iter().zip(said.lines()) {
             let said: Option<Vec<(String, String)>> = serde_json::from_str(said).unwrap();
