@@ -2,7 +2,6 @@
 # the runners; `touched` are the files that the patch under judgement leaves.
 import os
 import sys
-import unittest
 
 # Whoever reads a test through one of these imports it or shows a traceback.
 READERS = ("importlib", "linecache.py", "tokenize.py", "inspect.py", "rewrite.py")
@@ -45,6 +44,10 @@ def always_equal(touched):
 
 
 def replaced(touched):
+    # Not imported here: tests that run pytest in their own process see whether it was.
+    unittest = sys.modules.get("unittest")
+    if unittest is None:
+        return None
     for name, function in vars(unittest.TestCase).items():
         if origin(function).endswith(touched):
             return name
