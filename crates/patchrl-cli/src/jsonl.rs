@@ -13,6 +13,8 @@ use rayon::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::exit::usage;
+
 /// Longest line, in bytes. A longer one is an answer with an error, and is not kept.
 const LONGEST_LINE: u64 = 256 << 20;
 /// Lines and bytes that are read before their answers are written.
@@ -25,7 +27,12 @@ pub(crate) type Line = Result<String, String>;
 /// The lines of a file, or of standard input.
 pub(crate) fn open(file: Option<&Path>) -> anyhow::Result<Box<dyn BufRead + Send>> {
     Ok(match file {
-        Some(path) => Box::new(BufReader::new(fs_err::File::open(path)?)),
+        Some(path) => {
+            let file = fs_err::File::open(path).map_err(|error| {
+                usage(error.to_string(), "check the path, or leave it out to read standard input")
+            })?;
+            Box::new(BufReader::new(file))
+        }
         None => Box::new(BufReader::new(std::io::stdin())),
     })
 }

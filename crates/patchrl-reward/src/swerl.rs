@@ -91,9 +91,12 @@ fn mean(predicted: &Texts, oracle: &Texts) -> Result<f64, TooLong> {
     }
     let mut sum = 0.0;
     for path in &paths {
-        let change = |diffs: &Texts| diffs.get(*path).filter(|text| !text.is_empty()).cloned();
-        if let (Some(predicted), Some(oracle)) = (change(predicted), change(oracle)) {
-            sum += ratio(&predicted, &oracle, Autojunk::Off)?;
+        let changes = (predicted.get(*path), oracle.get(*path));
+        if let (Some(predicted), Some(oracle)) = changes
+            && !predicted.is_empty()
+            && !oracle.is_empty()
+        {
+            sum += ratio(predicted, oracle, Autojunk::Off)?;
         }
     }
     Ok(sum / paths.len() as f64)

@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::patchrl;
+use crate::{finish, patchrl};
 
 fn start(arguments: &[&str]) -> Child {
     let dir = std::env::temp_dir();
@@ -103,4 +103,12 @@ fn predictions_are_judged_by_their_task() {
     assert!(said[1]["error"].as_str().unwrap().contains("patchrl-toy__nothing-1"));
     assert_eq!(said[2]["outcome"]["kind"], "not_applied");
     assert_eq!(said[2]["instance_id"], "patchrl-toy__textkit-2");
+}
+
+#[test]
+fn a_missing_file_is_named_with_the_way_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = finish(patchrl(dir.path()).args(["patch", "apply", "none.jsonl"]));
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(said.err.contains("`none.jsonl`") && said.err.contains("hint: "), "{}", said.err);
 }
