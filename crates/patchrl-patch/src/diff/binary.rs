@@ -54,7 +54,8 @@ pub(super) fn block(text: &str, at: usize, left: &mut u64) -> Result<(Block, usi
     let mut count = 1;
     loop {
         let line = first_line(&text[end..]);
-        if line == "\n" {
+        // A blank one. As git counts it, also a single letter that ends the patch.
+        if line.len() == 1 {
             break;
         }
         decode_line(line.as_bytes(), &mut packed).ok_or(BlockFault::Corrupt(count))?;

@@ -128,11 +128,9 @@ impl Header {
             }
             found
         };
-        if found {
-            Ok(())
-        } else {
-            Err(DiffFault::Header { line, why: "unable to find filename in patch" })
-        }
+        let found = if found { Ok(()) } else { Err("unable to find filename in patch") };
+        let check = found.and_then(|()| self.names_are_text());
+        check.map_err(|why| DiffFault::Header { line, why })
     }
 
     fn claim(&mut self, creates: Claim, deletes: Claim) {
@@ -227,7 +225,12 @@ impl Header {
         if lacks_new || lacks_old {
             return Err("git diff header lacks filename information");
         }
-        Ok(())
+        self.names_are_text()
+    }
+
+    fn names_are_text(&self) -> Result<(), &'static str> {
+        let all = [&self.old, &self.new].into_iter().flatten().all(|name| name::is_text(name));
+        if all { Ok(()) } else { Err("a file name that is not UTF-8") }
     }
 }
 

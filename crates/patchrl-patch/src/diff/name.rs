@@ -1,7 +1,7 @@
 //! File names in diff headers: prefixes, C-style quoting, timestamps.
 //!
-//! Owns how a name ends and what is stripped from it. A quoted name whose bytes are not
-//! UTF-8 counts as no name; git would accept it.
+//! Owns how a name ends and what is stripped from it. A quoted name may hold any bytes;
+//! one that no text can hold is read as a name with a NUL, see [`is_text`].
 
 /// Where an unquoted name ends, besides at the newline and at a carriage return.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -145,6 +145,21 @@ fn squash(name: &str) -> String {
     out
 }
 
+/// Can a tree of this crate hold the name? Git takes any bytes but NUL, where it cuts.
+pub(super) fn is_text(name: &str) -> bool {
+    !name.contains('\0')
+}
+
+/// The name as text. If it is not UTF-8 each byte beyond ASCII gets a NUL before it, so that
+/// names are equal if and only if their bytes are.
+fn decoded(bytes: Vec<u8>) -> String {
+    let escaped = |bytes: Vec<u8>| {
+        let nul = |byte: &u8| (*byte >= 0x80).then_some('\0');
+        bytes.iter().flat_map(|byte| nul(byte).into_iter().chain([char::from(*byte)])).collect()
+    };
+    String::from_utf8(bytes).unwrap_or_else(|fault| escaped(fault.into_bytes()))
+}
+
 /// Read a C-style quoted string at the start of `text`. Gives it and what follows.
 fn unquote(text: &str) -> Option<(String, &str)> {
     let bytes = text.as_bytes();
@@ -157,7 +172,7 @@ fn unquote(text: &str) -> Option<(String, &str)> {
         let byte = *bytes.get(at)?;
         at += 1;
         match byte {
-            b'"' => return Some((String::from_utf8(out).ok()?, &text[at..])),
+            b'"' => return Some((decoded(out), &text[at..])),
             b'\\' => {
                 let escape = *bytes.get(at)?;
                 at += 1;
@@ -305,7 +320,9 @@ mod tests {
         assert_eq!(name("\"a/t\\tb\" \"b/t\\tb\"").as_deref(), Some("t\tb"));
         assert_eq!(name("\"a/\\303\\274\" \"b/\\303\\274\"").as_deref(), Some("ü"));
         assert_eq!(name("a/x \"b/x\"").as_deref(), Some("x"));
-        assert_eq!(name("\"a/\\377\" \"b/\\377\""), None);
+        let bytes = name("\"a/\\377\" \"b/\\377\"").unwrap();
+        assert_eq!((bytes.as_str(), is_text(&bytes)), ("\0ÿ", false));
+        assert_eq!(name("\"a/\\377\" \"b/\\376\""), None);
         assert_eq!(name(""), None);
     }
 

@@ -13,24 +13,40 @@ const NONE: u32 = u32::MAX;
 
 /// The automaton of one text of symbols.
 pub(super) struct Automaton {
-    /// Longest string of each state.
-    len: Vec<u32>,
-    /// The state of the longest suffix that occurs elsewhere too.
-    link: Vec<u32>,
-    /// An ancestor in the tree of links, chosen so that any is reached in O(log n) steps.
-    jump: Vec<u32>,
-    /// Where the strings of each state end: a range of `ends`, its least and largest value.
-    range: Vec<(u32, u32)>,
-    least: Vec<u32>,
-    largest: Vec<u32>,
-    ends: Vec<u32>,
-    /// Made when a range of many is asked about, which most texts never do.
-    ordered: OnceLock<Wavelet>,
+    nodes: Vec<Node>,
     edges: Edges,
+    /// Where the strings of each state end.
+    places: Vec<Places>,
+    ends: Vec<u32>,
+    /// Where each place stands in `ends`.
+    ranks: Vec<u32>,
+    /// Made when an ancestor is far, which in most texts none is.
+    jumps: OnceLock<Vec<Jump>>,
+    /// Made when neither a short look through a range nor one at the places near the bound
+    /// gives the answer.
+    ordered: OnceLock<Wavelet>,
 }
 
-/// Ranges of `ends` of so many values are looked through one by one.
-const FEW: u32 = 1024;
+/// A range of `ends`, its least and its largest value.
+#[derive(Clone, Copy)]
+struct Places {
+    from: u32,
+    to: u32,
+    least: u32,
+    largest: u32,
+}
+
+/// An ancestor in the tree of links, chosen so that any is reached in O(log n) steps, and
+/// how many ancestors the state has.
+#[derive(Clone, Copy)]
+struct Jump {
+    to: u32,
+    depth: u32,
+}
+
+/// Ranges of `ends` of so many values are looked through one by one; in longer ones the
+/// value that is looked for is mostly so near.
+const FEW: usize = 1024;
 /// So many ancestors are asked one by one before any is jumped over.
 const NEAR: usize = 12;
 
@@ -51,7 +67,8 @@ impl Automaton {
         let (mut state, mut len) = (0, 0);
         for symbol in text {
             loop {
-                if let Some(next) = self.edges.get(state, *symbol) {
+                let node = &self.nodes[state as usize];
+                if let Some(next) = self.edges.get(node, state, *symbol) {
                     (state, len) = (next, len + 1);
                     break;
                 }
@@ -59,8 +76,8 @@ impl Automaton {
                     len = 0;
                     break;
                 }
-                state = self.link[state as usize];
-                len = self.len[state as usize];
+                state = node.link;
+                len = self.nodes[state as usize].len;
             }
             states.push(state);
             lens.push(len);
@@ -71,45 +88,56 @@ impl Automaton {
     /// The longest suffix, `most` long at most, of the string of `state` that lies whole
     /// in `window` of the text: its state and length.
     pub(super) fn longest_within(&self, state: u32, most: u32, window: (u32, u32)) -> (u32, u32) {
-        let state = self.climb(state, |at| self.len[self.link[at as usize] as usize] < most);
-        let reach = |at: u32| {
-            let end = self.last_end(at, window.1)?;
-            Some((end + 1).saturating_sub(window.0)).filter(|len| *len > 0)
-        };
-        let state = self.climb(state, |at| {
-            reach(at).is_some_and(|len| len > self.len[self.link[at as usize] as usize])
-        });
+        let state = self.climb(state, |at| self.shorter(at) < most);
+        let reach = |at: u32| self.last_end(at, window).map_or(0, |end| end + 1 - window.0);
+        let state = self.climb(state, |at| reach(at) > self.shorter(at));
         if state == 0 {
             return (0, 0);
         }
-        (state, reach(state).unwrap_or(0).min(most).min(self.len[state as usize]))
+        (state, reach(state).min(most).min(self.nodes[state as usize].len))
+    }
+
+    /// The longest suffix of a state's strings that is another state's.
+    fn shorter(&self, state: u32) -> u32 {
+        self.nodes[self.nodes[state as usize].link as usize].len
     }
 
     /// Where the string of `state` of length `len` begins first at or after `from`.
     pub(super) fn first_start(&self, state: u32, len: u32, from: u32) -> Option<u32> {
         let bound = from + len - 1;
-        let at = state as usize;
-        let end = if self.least[at] >= bound {
-            Some(self.least[at])
+        let at = self.places[state as usize];
+        let end = if at.least >= bound {
+            Some(at.least)
         } else if let Some(few) = self.few(at) {
             few.iter().copied().filter(|end| *end >= bound).min()
         } else {
-            self.ordered().first_from(self.range[at], bound)
+            let mut near = (bound..self.places[0].to).take(FEW);
+            let end = near.find(|end| self.is_end(at, *end));
+            end.or_else(|| self.ordered().first_from((at.from, at.to), bound))
         };
         Some(end? + 1 - len)
     }
 
-    fn last_end(&self, state: u32, bound: u32) -> Option<u32> {
-        let at = state as usize;
-        if self.largest[at] < bound {
-            Some(self.largest[at])
-        } else if self.least[at] >= bound {
+    /// Where in `window` the strings of a state end last.
+    fn last_end(&self, state: u32, window: (u32, u32)) -> Option<u32> {
+        let at = self.places[state as usize];
+        let end = if at.largest < window.1 {
+            Some(at.largest)
+        } else if at.least >= window.1 {
             None
         } else if let Some(few) = self.few(at) {
-            few.iter().copied().filter(|end| *end < bound).max()
+            few.iter().copied().filter(|end| *end < window.1).max()
         } else {
-            self.ordered().last_below(self.range[at], bound)
-        }
+            let near = (window.0..window.1).rev().take(FEW);
+            let all = near.len() < FEW;
+            let end = near.into_iter().find(|end| self.is_end(at, *end));
+            if end.is_some() || all {
+                end
+            } else {
+                self.ordered().last_below((at.from, at.to), window.1)
+            }
+        };
+        end.filter(|end| *end >= window.0)
     }
 
     fn ordered(&self) -> &Wavelet {
@@ -117,9 +145,13 @@ impl Automaton {
     }
 
     /// All places where the strings of a state end, if they are few.
-    fn few(&self, state: usize) -> Option<&[u32]> {
-        let (from, to) = self.range[state];
-        (to - from <= FEW).then(|| &self.ends[from as usize..to as usize])
+    fn few(&self, at: Places) -> Option<&[u32]> {
+        (at.to - at.from <= FEW as u32).then(|| &self.ends[at.from as usize..at.to as usize])
+    }
+
+    /// Whether strings of a state end here.
+    fn is_end(&self, at: Places, end: u32) -> bool {
+        (at.from..at.to).contains(&self.ranks[end as usize])
     }
 
     /// The nearest of `state` and its ancestors that `holds`, or the root. What holds for
@@ -130,11 +162,13 @@ impl Automaton {
             if state == 0 || holds(state) {
                 return state;
             }
-            state = self.link[state as usize];
+            state = self.nodes[state as usize].link;
         }
+        let jumps = self.jumps.get_or_init(|| jumps(&self.nodes));
         while state != 0 && !holds(state) {
-            let jump = self.jump[state as usize];
-            state = if jump == 0 || holds(jump) { self.link[state as usize] } else { jump };
+            let jump = jumps[state as usize].to;
+            let near = jump == 0 || holds(jump);
+            state = if near { self.nodes[state as usize].link } else { jump };
         }
         state
     }
@@ -142,246 +176,260 @@ impl Automaton {
 
 /// An automaton that grows.
 struct Build {
-    len: Vec<u32>,
-    link: Vec<u32>,
-    /// Where the string of the state ends, for states that were not split off another.
-    end: Vec<u32>,
+    nodes: Vec<Node>,
     edges: Edges,
     last: u32,
 }
 
+/// A state: its longest string, the state of the longest suffix that occurs elsewhere
+/// too, where the string ends (if the state was not split off another) and its edges.
+#[derive(Clone, Copy)]
+struct Node {
+    len: u32,
+    link: u32,
+    end: u32,
+    /// The first edge; [`NONE`] as its target in a state without edges.
+    symbol: u32,
+    target: u32,
+    /// The last of the other edges.
+    more: u32,
+}
+
 impl Build {
     fn new(symbols: usize) -> Self {
-        let states = 2 * symbols + 1;
-        let mut build = Self {
-            len: Vec::with_capacity(states),
-            link: Vec::with_capacity(states),
-            end: Vec::with_capacity(states),
-            edges: Edges::new(symbols),
-            last: 0,
-        };
+        let nodes = Vec::with_capacity(2 * symbols + 1);
+        let mut build = Self { nodes, edges: Edges::new(symbols), last: 0 };
         build.state(0, 0, NONE);
         build
     }
 
     fn state(&mut self, len: u32, link: u32, end: u32) -> u32 {
-        self.len.push(len);
-        self.link.push(link);
-        self.end.push(end);
-        self.edges.add_state();
-        self.len.len() as u32 - 1
+        self.nodes.push(Node { len, link, end, symbol: 0, target: NONE, more: NONE });
+        self.nodes.len() as u32 - 1
     }
 
     /// The textbook step: a new state for the whole text, edges to it from its suffixes,
     /// and where a suffix's state also holds longer strings, a copy for the shorter ones.
     fn push(&mut self, symbol: u32, end: u32) {
-        let new = self.state(self.len[self.last as usize] + 1, 0, end);
+        let new = self.state(self.nodes[self.last as usize].len + 1, 0, end);
         let mut at = self.last;
         self.last = new;
         loop {
-            let Some(next) = self.edges.get_or_add(at, symbol, new) else {
+            let node = &mut self.nodes[at as usize];
+            let Some(next) = self.edges.get_or_add(node, at, symbol, new) else {
                 if at == 0 {
                     return;
                 }
-                at = self.link[at as usize];
+                at = node.link;
                 continue;
             };
-            if self.len[next as usize] == self.len[at as usize] + 1 {
-                self.link[new as usize] = next;
+            let shorter = node.len + 1;
+            let longer = self.nodes[next as usize];
+            if longer.len == shorter {
+                self.nodes[new as usize].link = next;
                 return;
             }
-            let copy = self.state(self.len[at as usize] + 1, self.link[next as usize], NONE);
-            self.edges.copy(next, copy);
-            self.link[next as usize] = copy;
-            self.link[new as usize] = copy;
-            while self.edges.turn(at, symbol, next, copy) && at != 0 {
-                at = self.link[at as usize];
+            let copy = self.state(shorter, longer.link, NONE);
+            self.edges.copy(&longer, &mut self.nodes[copy as usize], copy);
+            self.nodes[next as usize].link = copy;
+            self.nodes[new as usize].link = copy;
+            loop {
+                let node = &mut self.nodes[at as usize];
+                if !self.edges.turn(node, at, symbol, next, copy) || at == 0 {
+                    return;
+                }
+                at = node.link;
             }
-            return;
         }
     }
 
     fn finish(self, symbols: usize) -> Automaton {
-        let Self { len, link, end, edges, .. } = self;
-        let order = by_length(&len, symbols);
-        let mut size: Vec<u32> = end.iter().map(|end| u32::from(*end != NONE)).collect();
-        let mut least = end.clone();
-        let mut largest: Vec<u32> =
-            end.iter().map(|end| if *end == NONE { 0 } else { *end }).collect();
-        for state in order.iter().rev().map(|state| *state as usize).filter(|state| *state != 0) {
-            let parent = link[state] as usize;
-            size[parent] += size[state];
-            least[parent] = least[parent].min(least[state]);
-            largest[parent] = largest[parent].max(largest[state]);
+        let Self { nodes, edges, .. } = self;
+        let order = by_length(&nodes);
+        let mut places: Vec<Places> = nodes
+            .iter()
+            .map(|node| match node.end {
+                NONE => Places { from: 0, to: 0, least: NONE, largest: 0 },
+                end => Places { from: 0, to: 1, least: end, largest: end },
+            })
+            .collect();
+        for state in order[1..].iter().rev().map(|state| *state as usize) {
+            let below = places[state];
+            let parent = &mut places[nodes[state].link as usize];
+            parent.to += below.to;
+            parent.least = parent.least.min(below.least);
+            parent.largest = parent.largest.max(below.largest);
         }
         // Children of a state lie side by side inside its range.
-        let mut range = vec![(0, 0); len.len()];
-        let mut free = vec![0; len.len()];
-        let mut depth = vec![0_u32; len.len()];
-        let mut jump = vec![0; len.len()];
+        let mut free = vec![0; nodes.len()];
         let mut ends = vec![0; symbols];
-        range[0] = (0, size[0]);
         for state in order.iter().map(|state| *state as usize) {
+            let node = nodes[state];
+            let parent = node.link as usize;
             if state != 0 {
-                let parent = link[state] as usize;
-                range[state] = (free[parent], free[parent] + size[state]);
-                free[parent] += size[state];
-                free[state] = range[state].0;
-                depth[state] = depth[parent] + 1;
-                let far = jump[parent] as usize;
-                let even = depth[parent] - depth[far] == depth[far] - depth[jump[far] as usize];
-                jump[state] = if even { jump[far] } else { parent as u32 };
+                let from = free[parent];
+                places[state].from = from;
+                places[state].to += from;
+                free[parent] = places[state].to;
+                free[state] = from;
             }
-            if end[state] != NONE {
-                ends[free[state] as usize] = end[state];
+            if node.end != NONE {
+                ends[free[state] as usize] = node.end;
                 free[state] += 1;
             }
         }
-        let ordered = OnceLock::new();
-        Automaton { len, link, jump, range, least, largest, ends, ordered, edges }
+        let mut ranks = vec![0; symbols];
+        for (rank, end) in ends.iter().enumerate() {
+            ranks[*end as usize] = rank as u32;
+        }
+        let (ordered, jumps) = (OnceLock::new(), OnceLock::new());
+        Automaton { nodes, edges, places, ends, ranks, ordered, jumps }
     }
 }
 
-/// All states, the shortest first.
-fn by_length(len: &[u32], symbols: usize) -> Vec<u32> {
-    let mut starts = vec![0_u32; symbols + 2];
-    for len in len {
-        starts[*len as usize + 1] += 1;
+/// The jump of each state: to its parent, or if the jumps of that one and of where it leads
+/// are equally long, as far as both together.
+fn jumps(nodes: &[Node]) -> Vec<Jump> {
+    let mut jumps = vec![Jump { to: 0, depth: 0 }; nodes.len()];
+    for state in by_length(nodes).into_iter().skip(1) {
+        let parent = nodes[state as usize].link;
+        let near = jumps[parent as usize];
+        let far = jumps[near.to as usize];
+        let even = near.depth - far.depth == far.depth - jumps[far.to as usize].depth;
+        let to = if even { far.to } else { parent };
+        jumps[state as usize] = Jump { to, depth: near.depth + 1 };
+    }
+    jumps
+}
+
+/// All states, the shortest first: the root, then the others.
+fn by_length(nodes: &[Node]) -> Vec<u32> {
+    let longest = nodes.iter().map(|node| node.len).max().unwrap_or(0);
+    let mut starts = vec![0_u32; longest as usize + 2];
+    for node in nodes {
+        starts[node.len as usize + 1] += 1;
     }
     for at in 1..starts.len() {
         starts[at] += starts[at - 1];
     }
-    let mut order = vec![0; len.len()];
-    for (state, len) in len.iter().enumerate() {
-        let slot = &mut starts[*len as usize];
+    let mut order = vec![0; nodes.len()];
+    for (state, node) in nodes.iter().enumerate() {
+        let slot = &mut starts[node.len as usize];
         order[*slot as usize] = state as u32;
         *slot += 1;
     }
     order
 }
 
-/// Edges of all states. Most states have one: it lies in an array. The others are in a
-/// hash table with open addressing, chained for each state so that they can be copied.
+/// The edges that are not their state's first, in a hash table with open addressing, and
+/// chained for each state so that they can be copied.
 struct Edges {
-    heads: Vec<Head>,
-    slots: Vec<Slot>,
+    edges: Vec<Edge>,
+    /// Places in `edges`; [`NONE`] is free. At most half are taken.
+    table: Vec<u32>,
     shift: u32,
 }
 
-/// The first edge of a state, and the slot of its last one.
 #[derive(Clone, Copy)]
-struct Head {
+struct Edge {
+    state: u32,
     symbol: u32,
-    /// [`NONE`] in a state without edges.
     target: u32,
-    more: u32,
-}
-
-#[derive(Clone, Copy)]
-struct Slot {
-    key: u64,
-    target: u32,
-    /// The slot of the edge before it of the same state.
+    /// The edge before it of the same state.
     next: u32,
 }
 
-/// No edge has this key: there are fewer states.
-const FREE: u64 = u64::MAX;
-
 impl Edges {
-    /// Room for the automaton of `symbols`: it has at most three edges for each, and all
-    /// states but the last have one in their head.
+    /// Room for as many edges as a text of `symbols` mostly has.
     fn new(symbols: usize) -> Self {
-        let slots = (3 * symbols + 4).next_power_of_two();
-        Self {
-            heads: Vec::with_capacity(2 * symbols + 1),
-            slots: vec![Slot { key: FREE, target: 0, next: NONE }; slots],
-            shift: u64::BITS - slots.trailing_zeros(),
-        }
+        let mut edges = Self { edges: Vec::with_capacity(symbols), table: Vec::new(), shift: 0 };
+        edges.resize((symbols + 2).next_power_of_two());
+        edges
     }
 
-    /// Room for the edges of one more state.
-    fn add_state(&mut self) {
-        self.heads.push(Head { symbol: 0, target: NONE, more: NONE });
+    fn resize(&mut self, slots: usize) {
+        self.table = vec![NONE; slots];
+        self.shift = u64::BITS - slots.trailing_zeros();
+        for at in 0..self.edges.len() {
+            let edge = self.edges[at];
+            let slot = self.slot(edge.state, edge.symbol);
+            self.table[slot] = at as u32;
+        }
     }
 
     /// The slot of an edge, or the free one it would take.
     fn slot(&self, state: u32, symbol: u32) -> usize {
-        let key = key(state, symbol);
+        let key = u64::from(state) << 32 | u64::from(symbol);
         let mut slot = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize;
-        while self.slots[slot].key != key && self.slots[slot].key != FREE {
-            slot = (slot + 1) & (self.slots.len() - 1);
+        while let Some(edge) = self.edges.get(self.table[slot] as usize) {
+            if edge.state == state && edge.symbol == symbol {
+                break;
+            }
+            slot = (slot + 1) & (self.table.len() - 1);
         }
         slot
     }
 
-    fn get(&self, state: u32, symbol: u32) -> Option<u32> {
-        let head = &self.heads[state as usize];
-        if head.symbol == symbol && head.target != NONE {
-            return Some(head.target);
+    fn get(&self, node: &Node, state: u32, symbol: u32) -> Option<u32> {
+        if node.symbol == symbol && node.target != NONE {
+            return Some(node.target);
         }
-        if head.more == NONE {
+        if node.more == NONE {
             return None;
         }
-        let slot = &self.slots[self.slot(state, symbol)];
-        (slot.key != FREE).then_some(slot.target)
+        let slot = self.slot(state, symbol);
+        self.edges.get(self.table[slot] as usize).map(|edge| edge.target)
     }
 
     /// The edge that is there; if none is, one to `target` is added.
-    fn get_or_add(&mut self, state: u32, symbol: u32, target: u32) -> Option<u32> {
-        let head = self.heads[state as usize];
-        if head.target == NONE {
-            self.heads[state as usize] = Head { symbol, target, more: NONE };
+    fn get_or_add(&mut self, node: &mut Node, state: u32, symbol: u32, target: u32) -> Option<u32> {
+        if node.target == NONE {
+            (node.symbol, node.target) = (symbol, target);
             return None;
         }
-        if head.symbol == symbol {
-            return Some(head.target);
+        if node.symbol == symbol {
+            return Some(node.target);
         }
-        let at = self.slot(state, symbol);
-        let slot = &mut self.slots[at];
-        if slot.key != FREE {
-            return Some(slot.target);
+        let slot = self.slot(state, symbol);
+        if let Some(edge) = self.edges.get(self.table[slot] as usize) {
+            return Some(edge.target);
         }
-        *slot = Slot { key: key(state, symbol), target, next: head.more };
-        self.heads[state as usize].more = at as u32;
+        let at = self.edges.len() as u32;
+        self.edges.push(Edge { state, symbol, target, next: node.more });
+        self.table[slot] = at;
+        node.more = at;
+        if 2 * self.edges.len() > self.table.len() {
+            self.resize(2 * self.table.len());
+        }
         None
     }
 
     /// Give `to`, which has none, the edges of `from`.
-    fn copy(&mut self, from: u32, to: u32) {
-        let head = self.heads[from as usize];
-        self.heads[to as usize] = Head { more: NONE, ..head };
-        let mut at = head.more;
+    fn copy(&mut self, from: &Node, to: &mut Node, state: u32) {
+        (to.symbol, to.target) = (from.symbol, from.target);
+        let mut at = from.more;
         while at != NONE {
-            let slot = self.slots[at as usize];
-            at = slot.next;
-            self.get_or_add(to, slot.key as u32, slot.target);
+            let edge = self.edges[at as usize];
+            at = edge.next;
+            self.get_or_add(to, state, edge.symbol, edge.target);
         }
     }
 
     /// Turn an edge to `old` into one to `new`. False if it leads elsewhere.
-    fn turn(&mut self, state: u32, symbol: u32, old: u32, new: u32) -> bool {
-        let head = &mut self.heads[state as usize];
-        if head.symbol == symbol && head.target != NONE {
-            let turns = head.target == old;
-            if turns {
-                head.target = new;
+    fn turn(&mut self, node: &mut Node, state: u32, symbol: u32, old: u32, new: u32) -> bool {
+        let target = if node.symbol == symbol && node.target != NONE {
+            &mut node.target
+        } else {
+            let slot = self.slot(state, symbol);
+            match self.edges.get_mut(self.table[slot] as usize) {
+                Some(edge) => &mut edge.target,
+                None => return false,
             }
-            return turns;
-        }
-        if head.more == NONE {
-            return false;
-        }
-        let at = self.slot(state, symbol);
-        let slot = &mut self.slots[at];
-        let turns = slot.key != FREE && slot.target == old;
+        };
+        let turns = *target == old;
         if turns {
-            slot.target = new;
+            *target = new;
         }
         turns
     }
-}
-
-fn key(state: u32, symbol: u32) -> u64 {
-    u64::from(state) << 32 | u64::from(symbol)
 }

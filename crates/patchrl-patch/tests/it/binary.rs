@@ -123,6 +123,8 @@ fn damaged() -> Vec<Case> {
         ("another word", 'f', &[], broken("raw 3\nKcmYdfNCE%>hycU@\n\n")),
         ("no blank line", 'f', &[], broken("literal 3\nKcmYdfNCE%>hycU@\n")),
         ("no newline", 'f', &[], broken("literal 3\nKcmYdfNCE%>hycU@")),
+        ("a letter for the blank line", 'a', &[], broken("literal 3\nKcmYdfNCE%>hycU@\n+")),
+        ("a line for it", 'f', &[], broken("literal 3\nKcmYdfNCE%>hycU@\n+\n")),
         ("no lines", 'f', &[], broken("literal 0\n\n")),
         ("too small a size", 'f', &[], broken("literal 2\nKcmYdfNCE%>hycU@\n\n")),
         ("too large a size", 'f', &[], broken("literal 4\nKcmYdfNCE%>hycU@\n\n")),

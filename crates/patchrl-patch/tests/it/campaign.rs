@@ -8,6 +8,8 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use patchrl_patch::Mode;
+
 use crate::damage::{damaged, drifted};
 use crate::dice::Dice;
 use crate::git::{self, Files, Folder};
@@ -62,19 +64,35 @@ fn case(folder: &Folder, seed: u64) -> Result<&'static str, String> {
     }
 }
 
-/// Why this crate refuses on purpose what git takes.
+/// Why this crate refuses on purpose what git takes, or takes what git refuses.
 fn reason(
     files: &Files,
     git: &Result<Files, String>,
     ours: &Result<Files, String>,
 ) -> Option<&'static str> {
-    let (Ok(after), Err(ours)) = (git, ours) else { return None };
+    let (after, ours) = match (git, ours) {
+        (Ok(after), Err(ours)) => (after, ours),
+        (Err(git), Ok(_)) if git.contains("Too many levels of symbolic links") => {
+            return Some("file below a former link to itself taken");
+        }
+        _ => return None,
+    };
     if ours.contains("submodules are not supported") {
         return Some("submodule refused");
+    }
+    if ours.contains("a file name that is not UTF-8") {
+        return Some("name that is not UTF-8 refused");
     }
     let (_, rest) = ours.split_once(": `")?;
     let path = rest.split('`').next()?;
     let inside = format!("{path}/");
+    let is_link = after.get(path).is_some_and(|entry| entry.mode == Mode::Symlink);
+    if ours.starts_with("already_exists")
+        && is_link
+        && !files.keys().any(|at| at.starts_with(&inside))
+    {
+        return Some("file below a link refused");
+    }
     let is_directory = |files: &Files| files.keys().any(|path| path.starts_with(&inside));
     match is_directory(files) {
         true if after.contains_key(path) => Some("directory not replaced"),

@@ -806,7 +806,7 @@ const CASES: &[Case] = &[
     ),
 ];
 
-/// Name, files, patch, and our word for the fault.
+/// Name, files, patch, and how our fault begins.
 type Refusal = (&'static str, &'static [(&'static str, &'static str)], &'static str, &'static str);
 
 /// What git applies and this crate refuses.
@@ -834,6 +834,18 @@ const REFUSED: &[Refusal] = &[
         &[("d/f", "a\n")],
         "--- a/d\n+++ b/d\n@@ -0,0 +1 @@\n+b\n",
         "already_exists",
+    ),
+    (
+        "a file below a link, which git leaves out without a word",
+        &[("d@", "x")],
+        "--- a/d\n+++ b/d\n@@ -1 +1 @@\n-x\n\\ No newline at end of file\n+y\n\\ No newline at end of file\ndiff --git a/d b/d/f\nrename from d\nrename to d/f\nindex 1..2 120000\n--- a/d\n+++ b/d/f\n@@ -1 +1 @@\n-x\n\\ No newline at end of file\n+z\n\\ No newline at end of file\n",
+        "already_exists: `d`",
+    ),
+    (
+        "a name that is not UTF-8",
+        &[("f", "a\n")],
+        "diff --git a/f \"b/\\377\"\ncopy from f\ncopy to \"\\377\"\n",
+        "a file name that is not UTF-8",
     ),
     (
         "a directory emptied for a file",
@@ -884,6 +896,19 @@ fn what_git_takes_and_this_refuses() {
         let ours = git::ours(&files, patch).unwrap_err();
         assert!(ours.starts_with(word), "{name}: {ours}");
     }
+}
+
+/// The link is gone when the file is written, but git looks through it before.
+#[test]
+fn git_refuses_a_file_below_a_link_to_itself() {
+    if !git::is_here() {
+        return;
+    }
+    let files = files(&[("d@", "d")]);
+    let patch = "diff --git a/d b/d/f\nrename from d\nrename to d/f\nindex 1..2 120000\n--- a/d\n+++ b/d/f\n@@ -1 +1 @@\n-d\n\\ No newline at end of file\n+z\n\\ No newline at end of file\n";
+    let said = git::apply(&files, patch).unwrap_err();
+    assert!(said.contains("Too many levels of symbolic links"), "{said}");
+    git::ours(&files, patch).unwrap();
 }
 
 #[test]
