@@ -282,8 +282,8 @@ impl Build {
         for (rank, end) in ends.iter().enumerate() {
             ranks[*end as usize] = rank as u32;
         }
-        let (ordered, jumps) = (OnceLock::new(), OnceLock::new());
-        Automaton { nodes, edges, places, ends, ranks, ordered, jumps }
+        let (jumps, ordered) = (OnceLock::new(), OnceLock::new());
+        Automaton { nodes, edges, places, ends, ranks, jumps, ordered }
     }
 }
 
@@ -324,8 +324,8 @@ fn by_length(nodes: &[Node]) -> Vec<u32> {
 /// The edges that are not their state's first, in a hash table with open addressing, and
 /// chained for each state so that they can be copied.
 struct Edges {
-    edges: Vec<Edge>,
-    /// Places in `edges`; [`NONE`] is free. At most half are taken.
+    list: Vec<Edge>,
+    /// Places in `list`; [`NONE`] is free. At most half are taken.
     table: Vec<u32>,
     shift: u32,
 }
@@ -342,7 +342,7 @@ struct Edge {
 impl Edges {
     /// Room for as many edges as a text of `symbols` mostly has.
     fn new(symbols: usize) -> Self {
-        let mut edges = Self { edges: Vec::with_capacity(symbols), table: Vec::new(), shift: 0 };
+        let mut edges = Self { list: Vec::with_capacity(symbols), table: Vec::new(), shift: 0 };
         edges.resize((symbols + 2).next_power_of_two());
         edges
     }
@@ -350,8 +350,8 @@ impl Edges {
     fn resize(&mut self, slots: usize) {
         self.table = vec![NONE; slots];
         self.shift = u64::BITS - slots.trailing_zeros();
-        for at in 0..self.edges.len() {
-            let edge = self.edges[at];
+        for at in 0..self.list.len() {
+            let edge = self.list[at];
             let slot = self.slot(edge.state, edge.symbol);
             self.table[slot] = at as u32;
         }
@@ -361,7 +361,7 @@ impl Edges {
     fn slot(&self, state: u32, symbol: u32) -> usize {
         let key = u64::from(state) << 32 | u64::from(symbol);
         let mut slot = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize;
-        while let Some(edge) = self.edges.get(self.table[slot] as usize) {
+        while let Some(edge) = self.list.get(self.table[slot] as usize) {
             if edge.state == state && edge.symbol == symbol {
                 break;
             }
@@ -378,7 +378,7 @@ impl Edges {
             return None;
         }
         let slot = self.slot(state, symbol);
-        self.edges.get(self.table[slot] as usize).map(|edge| edge.target)
+        self.list.get(self.table[slot] as usize).map(|edge| edge.target)
     }
 
     /// The edge that is there; if none is, one to `target` is added.
@@ -391,14 +391,14 @@ impl Edges {
             return Some(node.target);
         }
         let slot = self.slot(state, symbol);
-        if let Some(edge) = self.edges.get(self.table[slot] as usize) {
+        if let Some(edge) = self.list.get(self.table[slot] as usize) {
             return Some(edge.target);
         }
-        let at = self.edges.len() as u32;
-        self.edges.push(Edge { state, symbol, target, next: node.more });
+        let at = self.list.len() as u32;
+        self.list.push(Edge { state, symbol, target, next: node.more });
         self.table[slot] = at;
         node.more = at;
-        if 2 * self.edges.len() > self.table.len() {
+        if 2 * self.list.len() > self.table.len() {
             self.resize(2 * self.table.len());
         }
         None
@@ -409,7 +409,7 @@ impl Edges {
         (to.symbol, to.target) = (from.symbol, from.target);
         let mut at = from.more;
         while at != NONE {
-            let edge = self.edges[at as usize];
+            let edge = self.list[at as usize];
             at = edge.next;
             self.get_or_add(to, state, edge.symbol, edge.target);
         }
@@ -421,7 +421,7 @@ impl Edges {
             &mut node.target
         } else {
             let slot = self.slot(state, symbol);
-            match self.edges.get_mut(self.table[slot] as usize) {
+            match self.list.get_mut(self.table[slot] as usize) {
                 Some(edge) => &mut edge.target,
                 None => return false,
             }
