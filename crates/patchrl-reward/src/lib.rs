@@ -2,24 +2,24 @@
 //!
 //! Open [`Preparer`] to make a task ready, [`Judge`] to judge answers to it, [`preset`] for
 //! the rewards and their formulas, [`swerl`] for the reward of the SWE-RL paper on texts,
-//! [`score`] for rewards that need no task.
+//! [`score`] for rewards that need no task, [`harness`] for the SWE-bench harness's verdict.
 
-mod chain;
 mod component;
 mod config;
 mod error;
 mod guard;
+pub mod harness;
 mod judge;
 mod outcome;
 mod prepare;
 pub mod preset;
+mod python;
 pub mod score;
 mod suite;
 pub mod swerl;
 mod tree;
 mod validate;
 
-pub use chain::{Blob, Chain, ChainError, Chained, Step};
 pub use component::{ComponentConfig, Form, Function};
 pub use config::{Reward, RewardConfig, RewardFault};
 pub use error::PrepareError;

@@ -6,11 +6,13 @@
 //! original leaves open: it adds the files' similarities up in the order of a Python set,
 //! which changes from run to run; here it is the order of the paths.
 
-mod unidiff;
+pub(crate) mod unidiff;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use patchrl_patch::{Autojunk, TooLong, python_diff, ratio};
+
+use crate::python::strip;
 
 /// Path to the whole text of a file.
 pub type Texts = BTreeMap<String, String>;
@@ -158,11 +160,6 @@ fn solution(output: &str) -> Result<&str, String> {
         return Err("Thought is empty".to_owned());
     }
     Ok(inside("<solution>", "</solution>"))
-}
-
-/// `str.strip()`: Python counts four separators as space that Unicode does not.
-fn strip(text: &str) -> &str {
-    text.trim_matches(|c: char| c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c))
 }
 
 #[derive(Debug, PartialEq, Eq)]

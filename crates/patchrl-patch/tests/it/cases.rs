@@ -842,6 +842,12 @@ const REFUSED: &[Refusal] = &[
         "already_exists: `d`",
     ),
     (
+        "a copy of what may lie outside",
+        &[("f", "a\n"), ("d/g", "b\n")],
+        "diff --git a/d/f b/h\ncopy from d/../f\ncopy to h\n",
+        "unsafe_path: `d/../f`",
+    ),
+    (
         "a name that is not UTF-8",
         &[("f", "a\n")],
         "diff --git a/f \"b/\\377\"\ncopy from f\ncopy to \"\\377\"\n",

@@ -9,21 +9,30 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::strip;
+use crate::python::strip;
 
 const DEV_NULL: &str = "/dev/null";
 
 /// The library raises an exception.
-pub(super) struct Unreadable;
+pub(crate) struct Unreadable;
 
 /// Each file's hunks, in the order of the diff: `get_filelevel_diff` of the original.
 pub(super) fn by_file(text: &str) -> Result<Vec<(String, String)>, Unreadable> {
+    Ok(read(text)?.files.iter().filter(|file| !file.binary).map(File::normalised).collect())
+}
+
+/// The name before the change of each file, as its `---` line has it.
+pub(crate) fn sources(text: &str) -> Result<Vec<String>, Unreadable> {
+    Ok(read(text)?.files.into_iter().map(|file| file.source).collect())
+}
+
+fn read(text: &str) -> Result<Reader, Unreadable> {
     let mut reader = Reader::default();
     let mut lines = text.split_inclusive('\n');
     while let Some(line) = lines.next() {
         reader.line(line, &mut lines)?;
     }
-    Ok(reader.files.iter().filter(|file| !file.binary).map(File::normalised).collect())
+    Ok(reader)
 }
 
 /// One file of the diff.

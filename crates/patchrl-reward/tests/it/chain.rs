@@ -9,7 +9,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use patchrl_reward::{Chain, Chained};
+use patchrl_reward::harness::{Chained, Dialect};
 use patchrl_sandbox::host::{self, Trusted};
 use patchrl_sandbox::{Limits, Local};
 use serde_json::Value;
@@ -35,10 +35,10 @@ pub(crate) fn chains_take_the_first_command_that_works(sandbox: &Arc<Local>) {
     if !has_patch() {
         return;
     }
-    let run = |chain: Chain, text: &str, patch: &str| {
+    let run = |chain: Dialect, text: &str, patch: &str| {
         chain.apply(sandbox, tree(text).path(), patch, &Limits::default()).unwrap()
     };
-    for chain in [Chain::V4, Chain::V5] {
+    for chain in [Dialect::V4, Dialect::V5] {
         let plain = run(chain, "a\nb\nc\n", PATCH);
         assert!(plain.applied && plain.steps.len() == 1, "{plain:?}");
         assert_eq!(plain.changes.keys().collect::<Vec<_>>(), ["f"]);
@@ -48,7 +48,7 @@ pub(crate) fn chains_take_the_first_command_that_works(sandbox: &Arc<Local>) {
         let none = run(chain, "a\nb\nc\n", "no patch at all\n");
         assert!(!none.applied && none.changes.is_empty(), "{none:?}");
     }
-    let there = run(Chain::V5, "a\nB\nc\n", PATCH);
+    let there = run(Dialect::V5, "a\nB\nc\n", PATCH);
     assert_eq!((there.applied, there.reverse_check), (true, Some(0)), "{there:?}");
     // The file is as it was; what `patch` could not place lies beside it.
     assert_eq!(there.changes.keys().collect::<Vec<_>>(), ["f.rej"]);
@@ -79,7 +79,7 @@ pub(crate) fn chains_end_as_recorded(sandbox: &Arc<Local>) {
             continue;
         };
         checked += 1;
-        for (name, chain) in [("v4", Chain::V4), ("v5", Chain::V5)] {
+        for (name, chain) in [("v4", Dialect::V4), ("v5", Dialect::V5)] {
             let patch = record["patch"].as_str().unwrap();
             let ours = chain.apply(sandbox, base.path(), patch, &Limits::default());
             if let Some(difference) = difference(&ours.unwrap(), &record[name]) {

@@ -12,16 +12,7 @@ use std::path::Path;
 use patchrl_sandbox::{FileWrite, Job, Limits, Local, SandboxError};
 use serde::Serialize;
 
-/// Which harness.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Chain {
-    /// swebench 3 and 4: three commands, each on what the one before left behind.
-    V4,
-    /// swebench 5: four commands on a clean tree each, and a check for a patch that is
-    /// there already.
-    V5,
-}
+use super::Dialect;
 
 /// One command of a chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -66,7 +57,7 @@ pub enum ChainError {
     },
 }
 
-impl Chain {
+impl Dialect {
     fn commands(self) -> &'static [&'static str] {
         match self {
             Self::V4 => &[
@@ -83,7 +74,8 @@ impl Chain {
         }
     }
 
-    fn name(self) -> &'static str {
+    /// `v4` or `v5`.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::V4 => "v4",
             Self::V5 => "v5",
@@ -99,7 +91,7 @@ impl Chain {
         patch: &str,
         limits: &Limits,
     ) -> Result<Chained, ChainError> {
-        let mut job = Job::new(base, ["sh", "-c", SCRIPT, "chain", self.name()]);
+        let mut job = Job::new(base, ["sh", "-c", SCRIPT, "chain", self.as_str()]);
         job.argv.extend(self.commands().iter().map(|command| (*command).to_owned()));
         job.writes.insert(PATCH.to_owned(), Some(FileWrite::regular(patch)));
         job.env = ENVIRONMENT.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();

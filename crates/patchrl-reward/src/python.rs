@@ -1,0 +1,58 @@
+//! Text as Python sees it: its white space, its `split`, its regular expressions.
+//!
+//! Rewards and verdicts that Python code defines must not differ where a text holds an odd
+//! character, so what follows such code uses this and not Rust's own idea of white space.
+
+use regex::Regex;
+
+/// White space of Python's `str`: Unicode's, and four separators of ASCII.
+pub(crate) fn is_space(c: char) -> bool {
+    c.is_whitespace() || ('\x1c'..='\x1f').contains(&c)
+}
+
+/// `text.split()`.
+pub(crate) fn words(text: &str) -> impl DoubleEndedIterator<Item = &str> {
+    text.split(is_space).filter(|word| !word.is_empty())
+}
+
+/// `text.strip()`.
+pub(crate) fn strip(text: &str) -> &str {
+    text.trim_matches(is_space)
+}
+
+/// `len(text) - len(text.lstrip())`.
+pub(crate) fn indent(text: &str) -> usize {
+    text.chars().take_while(|c| is_space(*c)).count()
+}
+
+/// `re.compile(pattern)`, for patterns with `\s` and `\S` outside brackets only. The
+/// pattern is one of ours: that it compiles is tested.
+#[expect(clippy::unwrap_used, reason = "a constant; every parser's test compiles it")]
+pub(crate) fn regex(pattern: &str) -> Regex {
+    let pattern = pattern.replace("\\s", "[\\s\\x1c-\\x1f]").replace("\\S", "[^\\s\\x1c-\\x1f]");
+    Regex::new(&pattern).unwrap()
+}
+
+/// A regular expression that is compiled once, where it is used.
+macro_rules! re {
+    ($pattern:expr) => {{
+        static ONCE: std::sync::LazyLock<regex::Regex> =
+            std::sync::LazyLock::new(|| $crate::python::regex($pattern));
+        &*ONCE
+    }};
+}
+pub(crate) use re;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn white_space_is_python_s() {
+        assert_eq!(words("a\x1fb\u{a0}c\u{85}d").collect::<Vec<_>>(), ["a", "b", "c", "d"]);
+        assert_eq!(strip("\x1c a \u{2028}"), "a");
+        assert_eq!(indent("\x1d\ta"), 2);
+        assert!(regex(r"^\s$").is_match("\x1e"));
+        assert!(!regex(r"^\S$").is_match("\x1e"));
+    }
+}
