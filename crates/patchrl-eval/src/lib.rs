@@ -1,5 +1,9 @@
-//! How good is it: shares of answers that are a patch, that apply, that resolve.
+//! How good is it: shares of answers that are a patch, that apply, that resolve; the SWE-bench
+//! harness's verdicts and reports; comparisons of two runs.
 
+mod compare;
+pub mod harness;
 mod shares;
 
+pub use compare::{Comparison, compare, pass_at_k};
 pub use shares::{EvalConfig, Evaluator, Shares};

@@ -1,4 +1,7 @@
-//! `patchrl eval`: measure a model on tasks.
+//! `patchrl eval`: measure a model on tasks, grade logs, compare runs.
+
+mod compare;
+mod grade;
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
@@ -15,6 +18,13 @@ use crate::settings::{Environment, Settings};
 pub(crate) enum Eval {
     /// Sample answers, judge them, and count.
     Run(RunEval),
+    /// The SWE-bench harness's verdict on logs that exist, test by test.
+    Grade(grade::Grade),
+    /// The status of each test in logs, as the harness's parsers read them: lines
+    /// `{"parser", "log"}` in, `{"status_map"}` out.
+    Parse(grade::Parse),
+    /// Paired difference of two runs, with its interval.
+    Compare(compare::Compare),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -49,7 +59,15 @@ pub(crate) struct RunEval {
 }
 
 pub(crate) fn run(command: &Eval, environment: &Environment) -> anyhow::Result<Exit> {
-    let Eval::Run(flags) = command;
+    match command {
+        Eval::Run(flags) => measure(flags, environment),
+        Eval::Grade(flags) => grade::grade(flags),
+        Eval::Parse(flags) => grade::parse(flags),
+        Eval::Compare(flags) => compare::run(flags),
+    }
+}
+
+fn measure(flags: &RunEval, environment: &Environment) -> anyhow::Result<Exit> {
     let settings = settings(flags)?;
     let mut console = Console::new();
     let session = Session::open(&settings, environment)?;
