@@ -10,7 +10,8 @@ use patchrl_patch::Patch;
 fuzz_target!(|text: &str| {
     let Ok(patch) = Patch::parse(text) else { return };
     let printed = patch.to_string();
-    if patch.files().iter().any(|file| file.path().starts_with('/')) {
+    let names = patch.files().iter().flat_map(|file| file.old.iter().chain(&file.new));
+    if names.into_iter().any(|name| name.starts_with('/')) {
         return;
     }
     let again = Patch::parse(&printed).expect("a printed diff is a diff");

@@ -2,6 +2,7 @@
 
 mod compare;
 mod grade;
+mod script;
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
@@ -23,6 +24,8 @@ pub(crate) enum Eval {
     /// The status of each test in logs, as the harness's parsers read them: lines
     /// `{"parser", "log"}` in, `{"status_map"}` out.
     Parse(grade::Parse),
+    /// The script that runs each instance's tests, one JSON object a line.
+    Script(script::Script),
     /// Paired difference of two runs, with its interval.
     Compare(compare::Compare),
 }
@@ -63,6 +66,7 @@ pub(crate) fn run(command: &Eval, environment: &Environment) -> anyhow::Result<E
         Eval::Run(flags) => measure(flags, environment),
         Eval::Grade(flags) => grade::grade(flags),
         Eval::Parse(flags) => grade::parse(flags),
+        Eval::Script(flags) => script::run(flags),
         Eval::Compare(flags) => compare::run(flags),
     }
 }
