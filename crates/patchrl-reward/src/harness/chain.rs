@@ -1,4 +1,4 @@
-//! A patch put on by the SWE-bench harness's own chain of commands.
+//! A patch put on by the SWE-bench harness's own chain of commands, and the tests run after it.
 //!
 //! Owns the two chains (`v4`: swebench 3 and 4, `v5`: swebench 5), which try `git apply`,
 //! then looser commands, and take the first that exits with 0. They accept more than
@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use patchrl_sandbox::{FileWrite, Job, Limits, Local, SandboxError};
+use patchrl_sandbox::{Ending, FileWrite, Job, Limits, Local, Output, SandboxError};
 use serde::Serialize;
 
 use super::Dialect;
@@ -39,6 +39,17 @@ pub struct Chained {
     pub reverse_check: Option<i32>,
     /// Path to the new file, or nothing if it is gone; only what differs from the base.
     pub changes: BTreeMap<String, Option<Blob>>,
+}
+
+/// What the harness would see of an evaluation.
+#[derive(Clone, Debug)]
+pub struct Evaluated {
+    /// How the patch was put on.
+    pub chained: Chained,
+    /// The text of `test_output.txt`; there is none if the patch did not apply.
+    pub test_output: Option<String>,
+    /// How the script ended. An exit code says nothing: it is the last command's.
+    pub ending: Ending,
 }
 
 /// The chain could not be run to its end. Says nothing about the patch.
@@ -91,18 +102,55 @@ impl Dialect {
         patch: &str,
         limits: &Limits,
     ) -> Result<Chained, ChainError> {
-        let mut job = Job::new(base, ["sh", "-c", SCRIPT, "chain", self.as_str()]);
+        let mut job = Job::new(base, [""; 0]);
+        job.limits = limits.clone();
+        Ok(self.run(sandbox, job, patch)?.0)
+    }
+
+    /// Put `patch` on the tree of `job`, and if that counts as applied run `script` with
+    /// bash, as the harness does in a container. Environment, limits and what is visible are
+    /// the job's; its command, its writes and what it collects are not used.
+    ///
+    /// The script is the instance's: a base commit that the tree does not have, or a folder
+    /// like `/testbed`, is the caller's to replace.
+    pub fn evaluate(
+        self,
+        sandbox: &Local,
+        mut job: Job,
+        patch: &str,
+        script: &str,
+    ) -> Result<Evaluated, ChainError> {
+        job.writes = [(EVALUATION.to_owned(), Some(FileWrite::regular(script)))].into();
+        let (chained, output) = self.run(sandbox, job, patch)?;
+        let mut log = String::from_utf8_lossy(&output.output).into_owned();
+        if output.ending == Ending::TimedOut {
+            log.push_str(&format!(
+                "\n\nTimeout error: {} seconds exceeded.",
+                output.wall.as_secs()
+            ));
+        }
+        let test_output = chained.applied.then_some(log);
+        Ok(Evaluated { chained, test_output, ending: output.ending })
+    }
+
+    fn run(
+        self,
+        sandbox: &Local,
+        mut job: Job,
+        patch: &str,
+    ) -> Result<(Chained, Output), ChainError> {
+        job.argv = ["sh", "-c", SCRIPT, "chain", self.as_str()].map(str::to_owned).into();
         job.argv.extend(self.commands().iter().map(|command| (*command).to_owned()));
         job.writes.insert(PATCH.to_owned(), Some(FileWrite::regular(patch)));
-        job.env = ENVIRONMENT.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        job.env.extend(ENVIRONMENT.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())));
         let outputs = (0..self.commands().len()).map(|at| format!("step-{at}"));
         job.collect = outputs.chain(["codes".to_owned(), "tree".to_owned()]).collect();
-        job.limits = limits.clone();
         let output = sandbox.run(&job)?;
-        self.read(&output.collected).ok_or_else(|| ChainError::Broken {
+        let chained = self.read(&output.collected).ok_or_else(|| ChainError::Broken {
             ending: output.ending.to_string(),
             output: String::from_utf8_lossy(&output.output).trim_end().to_owned(),
-        })
+        })?;
+        Ok((chained, output))
     }
 
     /// What the script wrote. `None` if it did not come to its end.
@@ -130,6 +178,8 @@ impl Dialect {
 
 /// Where the script finds the patch. `git clean` leaves this folder alone.
 const PATCH: &str = ".git/patchrl.diff";
+/// And the script that runs the tests.
+const EVALUATION: &str = ".git/patchrl.sh";
 
 /// Git as it is without anyone's settings.
 const ENVIRONMENT: [(&str, &str); 10] = [
@@ -153,6 +203,8 @@ chain=$1
 shift
 patch=$TMPDIR/model.diff
 mv .git/patchrl.diff "$patch" || exit 97
+eval=$TMPDIR/eval.sh
+[ -e .git/patchrl.sh ] && mv .git/patchrl.sh "$eval"
 if ! [ -e .git/HEAD ]; then
     git init -q . && git add -A -f && git commit -q --allow-empty -m base || exit 97
 fi
@@ -171,9 +223,13 @@ for command in "$@"; do
 done
 if [ "$chain" = v5 ] && [ $code -ne 0 ]; then
     git apply --check --reverse "$patch" > /dev/null 2>&1
-    echo $? >> "$PATCHRL_OUT/codes"
+    code=$?
+    echo $code >> "$PATCHRL_OUT/codes"
 fi
 git add -A && git diff --cached --raw --no-abbrev --no-renames -z HEAD > "$PATCHRL_OUT/tree"
+if [ -e "$eval" ] && [ $code -eq 0 ]; then
+    git reset -q && exec bash "$eval" 2>&1
+fi
 "#;
 
 /// The rows of `git diff --raw -z`: `:100644 100644 old new M`, path.

@@ -13,7 +13,7 @@ pub mod script;
 #[cfg(test)]
 mod tests;
 
-pub use chain::{Blob, ChainError, Chained, Step};
+pub use chain::{Blob, ChainError, Chained, Evaluated, Step};
 pub use grade::{EvalType, Expected, Groups, Report, Split, TestsStatus, grade, logged};
 pub use infra::{Infra, Tier, infra};
 pub use parser::{Context, LogFault, Parser, StatusMap};

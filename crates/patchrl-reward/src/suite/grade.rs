@@ -2,7 +2,7 @@
 //!
 //! Rules: a `FAIL_TO_PASS` test must have passed; skipped, expected to fail and
 //! absent are all failures. A `PASS_TO_PASS` test may also be skipped or fail
-//! as expected. Where the witnesses differ, the test did not pass; where the
+//! as expected, if it does so without the patch too. Where the witnesses differ, the test did not pass; where the
 //! exit code contradicts the tests, none did.
 
 use patchrl_sandbox::Ending;
@@ -19,6 +19,8 @@ pub(crate) struct Graded {
     pub(crate) f2p_passed: u32,
     pub(crate) p2p_passed: u32,
     pub(crate) failures: Vec<String>,
+    /// `PASS_TO_PASS` tests that count as passed although they did not run to their end.
+    pub(crate) excused: Vec<(String, Status)>,
 }
 
 /// Merge log and result file, then hold the exit code against them.
@@ -136,7 +138,11 @@ pub(crate) fn grade(runner: Runner, reading: &Reading, f2p: &[String], p2p: &[St
     }
     for id in p2p {
         match worst(runner, &reading.statuses, id) {
-            Some(Status::Passed | Status::Skipped | Status::Xfail) => graded.p2p_passed += 1,
+            Some(Status::Passed) => graded.p2p_passed += 1,
+            Some(status @ (Status::Skipped | Status::Xfail)) => {
+                graded.p2p_passed += 1;
+                graded.excused.push((id.clone(), status));
+            }
             status => graded.miss("PASS_TO_PASS", id, status),
         }
     }
@@ -144,6 +150,19 @@ pub(crate) fn grade(runner: Runner, reading: &Reading, f2p: &[String], p2p: &[St
 }
 
 impl Graded {
+    /// Believe no excuse that the unchanged tree does not have: a patch must not make a test
+    /// skip that it breaks.
+    pub(crate) fn hold_excuses(&mut self, unchanged: &Self) {
+        for (id, status) in std::mem::take(&mut self.excused) {
+            if unchanged.excused.iter().any(|(known, _)| *known == id) {
+                self.excused.push((id, status));
+            } else {
+                self.p2p_passed -= 1;
+                self.miss("PASS_TO_PASS", &id, Some(status));
+            }
+        }
+    }
+
     fn miss(&mut self, list: &str, id: &str, status: Option<Status>) {
         if self.failures.len() < LISTED {
             let seen = status.map_or("not run", Status::as_str);
@@ -191,6 +210,19 @@ mod tests {
         let graded = grade(Runner::Unittest, &reading, &all, &all);
         assert_eq!((graded.f2p_passed, graded.p2p_passed), (1, 3));
         assert!(graded.failures.contains(&"FAIL_TO_PASS `t.d`: not run".to_owned()));
+        assert_eq!(graded.excused.len(), 2);
+    }
+
+    #[test]
+    fn an_excuse_holds_only_if_the_unchanged_tree_has_it() {
+        let seen = statuses(&[("t.a", Status::Skipped), ("t.b", Status::Xfail)]);
+        let reading = Reading { statuses: seen, disagreements: vec![] };
+        let mut graded = grade(Runner::Unittest, &reading, &[], &ids(&["t.a", "t.b"]));
+        let unchanged =
+            Graded { excused: vec![("t.a".into(), Status::Skipped)], ..Graded::default() };
+        graded.hold_excuses(&unchanged);
+        assert_eq!(graded.p2p_passed, 1);
+        assert_eq!(graded.failures, ["PASS_TO_PASS `t.b`: xfail"]);
     }
 
     #[test]

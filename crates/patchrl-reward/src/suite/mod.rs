@@ -95,7 +95,7 @@ struct Controls {
 const SETTINGS: &str = ".patchrl/run.json";
 
 /// Goes into the cache key of verdicts: raise it when the reading of reports changes.
-pub(crate) const READING: &str = "2";
+pub(crate) const READING: &str = "3";
 
 impl Command {
     /// Add to a test command what makes its reports readable here.

@@ -7,6 +7,7 @@
 
 mod chain;
 mod exploits;
+mod holes;
 mod judging;
 mod presets;
 mod repository;
@@ -20,7 +21,7 @@ use patchrl_sandbox::{Local, TierChoice};
 
 type Test = (&'static str, fn(&Arc<Local>));
 
-const TESTS: [Test; 18] = [
+const TESTS: [Test; 19] = [
     ("rewards_follow_the_tests", judging::rewards_follow_the_tests),
     ("cheaper_modes_stop_at_their_gate", judging::cheaper_modes_stop_at_their_gate),
     ("a_group_tests_each_tree_once", judging::a_group_tests_each_tree_once),
@@ -34,6 +35,7 @@ const TESTS: [Test; 18] = [
     ("chains_end_as_recorded", chain::chains_end_as_recorded),
     ("no_exploit_of_unittest_pays", exploits::no_exploit_of_unittest_pays),
     ("no_exploit_of_pytest_pays", exploits::no_exploit_of_pytest_pays),
+    ("the_harness_s_holes_are_shut", holes::the_harness_s_holes_are_shut),
     ("each_preset_gives_its_number", presets::each_preset_gives_its_number),
     ("components_add_up", presets::components_add_up),
     ("a_broken_command_loses_the_answer", presets::a_broken_command_loses_the_answer),
