@@ -12,6 +12,7 @@ use crate::printer;
 pub(crate) struct Console {
     bar: ProgressBar,
     what: String,
+    begun: Instant,
     last: Instant,
     /// Steps of the whole run, for the reader's sense of how far it is.
     pub(crate) steps: u64,
@@ -24,7 +25,8 @@ impl Console {
     /// A console with nothing going on.
     pub(crate) fn new() -> Self {
         let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
-        Self { bar, what: String::new(), last: Instant::now(), steps: 0 }
+        let now = Instant::now();
+        Self { bar, what: String::new(), begun: now, last: now, steps: 0 }
     }
 
     /// A line for people, above the bar.
@@ -49,11 +51,26 @@ impl Console {
         self.what.clear();
     }
 
+    /// Rate and time left, once something is done.
+    fn pace(&self, done: u64, total: u64) -> String {
+        let seconds = self.begun.elapsed().as_secs_f64();
+        if done == 0 || seconds < 1.0 {
+            return String::new();
+        }
+        let rate = done as f64 / seconds;
+        let left = total.saturating_sub(done) as f64 / rate;
+        format!(
+            ", {rate:.2} a second, {:.0} min {:02.0} s left",
+            (left / 60.0).floor(),
+            left % 60.0
+        )
+    }
+
     fn draw(&mut self, what: &str, done: u64, total: u64, template: &str) {
         if self.what != what {
             self.bar.finish_and_clear();
             what.clone_into(&mut self.what);
-            self.last = Instant::now();
+            (self.begun, self.last) = (Instant::now(), Instant::now());
             self.bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
             if let Ok(style) = ProgressStyle::with_template(template) {
                 self.bar.set_style(style.progress_chars("=> "));
@@ -64,7 +81,7 @@ impl Console {
         self.bar.set_position(done);
         if !printer::is_terminal() && self.last.elapsed() > QUIET {
             self.last = Instant::now();
-            printer::say(&format!("  {what}: {done} of {total}"));
+            printer::say(&format!("  {what}: {done} of {total}{}", self.pace(done, total)));
         }
     }
 }
@@ -119,6 +136,6 @@ impl Listener for Console {
     }
 
     fn progress(&mut self, what: &str, done: u64, total: u64) {
-        self.draw(what, done, total, "  {msg} [{bar:30}] {pos}/{len}");
+        self.draw(what, done, total, "  {msg} [{bar:30}] {pos}/{len} {per_sec} {eta}");
     }
 }

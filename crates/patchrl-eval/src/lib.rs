@@ -4,6 +4,8 @@
 mod compare;
 pub mod harness;
 mod shares;
+mod verdicts;
 
 pub use compare::{Comparison, compare, pass_at_k};
 pub use shares::{EvalConfig, Evaluator, Shares};
+pub use verdicts::{Verdict, Verdicts, VerdictsError, Work};

@@ -168,6 +168,10 @@ impl fmt::Display for Patch {
             }
             f.write_str(&self.text[file.tail.clone()])?;
             let is_only_header = file.hunks.is_empty() && !file.binary;
+            if is_only_header && !head.starts_with("diff --git ") {
+                // Cut off here, or it would be no header.
+                f.write_str("@@ -")?;
+            }
             end_of_header = is_only_header.then_some(file.head.end);
         }
         Ok(())

@@ -2,7 +2,10 @@
 
 mod compare;
 mod grade;
+mod predictions;
 mod script;
+
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
@@ -59,6 +62,18 @@ pub(crate) struct RunEval {
     /// Measure on this many tasks at most.
     #[arg(long)]
     limit: Option<usize>,
+    /// Judge these patches instead of asking a model: `.jsonl`, or `.json` as a list or by id.
+    #[arg(long, value_name = "FILE", requires = "out")]
+    predictions: Option<PathBuf>,
+    /// With predictions: the file of verdicts. A run that was stopped goes on from it.
+    #[arg(long, value_name = "FILE", requires = "predictions")]
+    out: Option<PathBuf>,
+    /// With predictions: evaluations at the same time.
+    #[arg(long, requires = "predictions")]
+    workers: Option<usize>,
+    /// With predictions: seconds one run of a task's tests may take.
+    #[arg(long, requires = "predictions")]
+    timeout: Option<u64>,
 }
 
 pub(crate) fn run(command: &Eval, environment: &Environment) -> anyhow::Result<Exit> {
@@ -73,6 +88,9 @@ pub(crate) fn run(command: &Eval, environment: &Environment) -> anyhow::Result<E
 
 fn measure(flags: &RunEval, environment: &Environment) -> anyhow::Result<Exit> {
     let settings = settings(flags)?;
+    if let (Some(predictions), Some(out)) = (&flags.predictions, &flags.out) {
+        return predictions::run(&settings, environment, predictions, out, flags.common.json);
+    }
     let mut console = Console::new();
     let session = Session::open(&settings, environment)?;
     let model = session.find_model(&mut console)?;
@@ -110,5 +128,7 @@ fn settings(flags: &RunEval) -> anyhow::Result<Settings> {
     set(&mut s.eval.temperature, flags.temperature);
     set(&mut s.eval.limit, flags.limit);
     set(&mut s.sampling.max_new_tokens, flags.max_new_tokens);
+    set(&mut s.workers, flags.workers);
+    set(&mut s.test_timeout, flags.timeout);
     checked(s)
 }

@@ -957,6 +957,15 @@ fn prose_that_keeps_two_headers_apart_is_printed() {
     assert_eq!(patch.to_string(), text);
 }
 
+/// Git takes it for a header, if `@@ -` is the very end.
+#[test]
+fn a_header_without_a_hunk_is_printed_as_one() {
+    let text = "--- /dev/null\tsome time long ago\n+++ b/f\n@@ -";
+    let patch = Patch::parse(text).unwrap();
+    assert_eq!(patch.to_string(), text);
+    assert!(Patch::parse(&text[..text.len() - 4]).is_err());
+}
+
 #[test]
 fn a_short_marker_is_printed_in_full() {
     let hunk = "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n";

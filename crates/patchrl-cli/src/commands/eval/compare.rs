@@ -83,6 +83,8 @@ fn read(path: &Path) -> anyhow::Result<Run> {
             serde_json::from_str(line).map_err(|e| bad(format!("line {}: {e}", at + 1)))?;
         let (id, resolved) = outcome(&record)
             .ok_or_else(|| bad(format!("line {}: no id with `resolved`", at + 1)))?;
+        // Nobody could tell.
+        let Some(resolved) = resolved else { continue };
         if resolved {
             run.1.insert(id.to_owned());
         }
@@ -95,10 +97,10 @@ fn ids(value: &Value) -> Option<BTreeSet<String>> {
     value.as_array()?.iter().map(|id| id.as_str().map(str::to_owned)).collect()
 }
 
-fn outcome(record: &Value) -> Option<(&str, bool)> {
+fn outcome(record: &Value) -> Option<(&str, Option<bool>)> {
     if let Some(id) = record["instance_id"].as_str() {
-        return Some((id, record["resolved"].as_bool()?));
+        return Some((id, record.get("resolved")?.as_bool()));
     }
     let (id, report) = record.as_object()?.iter().next()?;
-    Some((id, report["resolved"].as_bool()?))
+    Some((id, Some(report["resolved"].as_bool()?)))
 }

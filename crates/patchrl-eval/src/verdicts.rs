@@ -1,0 +1,325 @@
+//! Predictions judged by running tests, with every verdict on disk as soon as it is known.
+//!
+//! Owns the file of verdicts, from which an interrupted run goes on, and the order of work.
+//! What a verdict is, is the judge's.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt::Write as _;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{OnceLock, mpsc};
+use std::thread;
+
+use patchrl_reward::{Judge, Judgement, Mode, Outcome, Preparer, Ready};
+use patchrl_task::Task;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::harness::Prediction;
+
+/// What running the tests showed of one prediction: a line of the file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The instance.
+    pub instance_id: String,
+    /// Who made the patch.
+    pub model_name_or_path: Option<String>,
+    /// Of the patch's text.
+    pub patch_sha256: String,
+    /// All required tests pass; nothing if we could not tell.
+    pub resolved: Option<bool>,
+    /// How it ended, as one word.
+    pub outcome: String,
+    /// Why it ended so, where there is more to say.
+    pub why: Option<String>,
+    /// `FAIL_TO_PASS` tests: passed, and all that were run.
+    pub fail_to_pass: [u32; 2],
+    /// The same for `PASS_TO_PASS`.
+    pub pass_to_pass: [u32; 2],
+    /// Seconds of the tests alone.
+    pub test_seconds: f64,
+    /// Seconds in all, waiting for other predictions excluded.
+    pub seconds: f64,
+}
+
+impl Verdict {
+    /// Says something about the patch. If not, it is asked for again.
+    pub fn is_known(&self) -> bool {
+        self.resolved.is_some()
+    }
+}
+
+/// Why the file of verdicts cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum VerdictsError {
+    /// It cannot be read or written.
+    #[error("cannot use the verdicts `{path}`")]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A whole line of it is no verdict.
+    #[error("`{path}`, line {line}, is no verdict: {why}")]
+    Line {
+        /// Which file.
+        path: PathBuf,
+        /// From 1.
+        line: usize,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// The file of verdicts: one JSON object a line, in the order in which they were found.
+pub struct Verdicts {
+    path: PathBuf,
+    file: fs_err::File,
+    known: BTreeMap<(String, String), Verdict>,
+}
+
+impl Verdicts {
+    /// Open or begin a file. A line that was cut off when a run was killed is dropped.
+    pub fn open(path: &Path) -> Result<Self, VerdictsError> {
+        let fail = |source| VerdictsError::File { path: path.to_owned(), source };
+        let mut options = fs_err::OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let mut file = options.open(path).map_err(fail)?;
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(fail)?;
+        let whole = text.rfind('\n').map_or(0, |at| at + 1);
+        file.set_len(whole as u64).map_err(fail)?;
+        file.seek(SeekFrom::End(0)).map_err(fail)?;
+        let mut known = BTreeMap::new();
+        for (at, line) in text[..whole].lines().enumerate() {
+            let verdict: Verdict = serde_json::from_str(line).map_err(|e| VerdictsError::Line {
+                path: path.to_owned(),
+                line: at + 1,
+                why: e.to_string(),
+            })?;
+            known.insert((verdict.instance_id.clone(), verdict.patch_sha256.clone()), verdict);
+        }
+        Ok(Self { path: path.to_owned(), file, known })
+    }
+
+    /// The verdict on a prediction, if there is one that says something.
+    pub fn of(&self, prediction: &Prediction) -> Option<&Verdict> {
+        let key = (prediction.instance_id.clone(), digest(prediction));
+        self.known.get(&key).filter(|verdict| verdict.is_known())
+    }
+
+    /// Write a verdict down, whole.
+    fn add(&mut self, verdict: Verdict) -> Result<(), VerdictsError> {
+        let fail = |source| VerdictsError::File { path: self.path.clone(), source };
+        let mut line = serde_json::to_vec(&verdict).map_err(|e| fail(e.into()))?;
+        line.push(b'\n');
+        self.file.write_all(&line).and_then(|()| self.file.sync_data()).map_err(fail)?;
+        self.known.insert((verdict.instance_id.clone(), verdict.patch_sha256.clone()), verdict);
+        Ok(())
+    }
+}
+
+/// Who judges, and what is judged.
+pub struct Work<'a> {
+    /// Runs the tests.
+    pub judge: &'a Judge,
+    /// Makes tasks ready, each once.
+    pub preparer: &'a Preparer,
+    /// The instances.
+    pub tasks: &'a [Task],
+    /// The patches.
+    pub predictions: &'a [Prediction],
+    /// Evaluations at the same time.
+    pub workers: usize,
+}
+
+impl Work<'_> {
+    /// Judge what has no verdict yet, tasks with many tests first. `progress` is told how many
+    /// are done and how many there are, and may say that it is enough.
+    pub fn run(
+        &self,
+        verdicts: &mut Verdicts,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<(), VerdictsError> {
+        let tasks: HashMap<&str, &Task> = self.tasks.iter().map(|t| (t.id.as_str(), t)).collect();
+        let mut seen = HashSet::new();
+        let mut open: Vec<(&Task, &Prediction)> = self
+            .predictions
+            .iter()
+            .filter(|it| verdicts.of(it).is_none())
+            .filter_map(|it| Some((*tasks.get(it.instance_id.as_str())?, it)))
+            .filter(|(task, it)| seen.insert((task.id.clone(), digest(it))))
+            .collect();
+        open.sort_by_key(|(task, _)| {
+            let tests = task.fail_to_pass.len() + task.pass_to_pass.len();
+            (std::cmp::Reverse(tests), task.id.clone())
+        });
+        let total = open.len() as u64;
+        let ready: HashMap<&str, OnceLock<Result<Ready, String>>> =
+            open.iter().map(|(task, _)| (task.id.as_str(), OnceLock::new())).collect();
+        let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let (sender, found) = mpsc::channel();
+        thread::scope(|scope| {
+            for _ in 0..self.workers.max(1).min(open.len()) {
+                let sender = sender.clone();
+                scope.spawn(|| {
+                    let sender = sender;
+                    while !stop.load(Ordering::Relaxed)
+                        && let Some((task, prediction)) =
+                            open.get(next.fetch_add(1, Ordering::Relaxed))
+                    {
+                        let prepared = ready[task.id.as_str()].get_or_init(|| {
+                            let fault = |e| format!("{:#}", Chain(&e));
+                            self.preparer.prepare(task).map_err(fault)
+                        });
+                        if sender.send(self.verdict(prepared, prediction)).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+            drop(sender);
+            let mut done = 0;
+            let mut goes_on = progress(done, total);
+            while goes_on && let Ok(verdict) = found.recv() {
+                let added = verdicts.add(verdict);
+                done += 1;
+                goes_on = added.is_ok() && progress(done, total);
+                if !goes_on {
+                    stop.store(true, Ordering::Relaxed);
+                }
+                added?;
+            }
+            stop.store(true, Ordering::Relaxed);
+            // What was under way is kept.
+            for verdict in found {
+                verdicts.add(verdict)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn verdict(&self, ready: &Result<Ready, String>, prediction: &Prediction) -> Verdict {
+        let begun = std::time::Instant::now();
+        let judged = ready.as_ref().map(|ready| {
+            let patch = prediction.model_patch.as_deref().unwrap_or_default();
+            self.judge.judge(ready, patch, false, Mode::Tests)
+        });
+        let mut verdict = Verdict {
+            instance_id: prediction.instance_id.clone(),
+            model_name_or_path: prediction.model_name_or_path.clone(),
+            patch_sha256: digest(prediction),
+            resolved: None,
+            outcome: "lost".to_owned(),
+            why: None,
+            fail_to_pass: [0, 0],
+            pass_to_pass: [0, 0],
+            test_seconds: 0.0,
+            seconds: begun.elapsed().as_secs_f64(),
+        };
+        match judged {
+            Ok(judgement) => verdict.take(&judgement),
+            Err(why) => verdict.why = Some(why.clone()),
+        }
+        verdict
+    }
+}
+
+impl Verdict {
+    fn take(&mut self, judgement: &Judgement) {
+        let lost = matches!(judgement.outcome, Outcome::Lost { .. });
+        self.resolved = (!lost).then_some(judgement.outcome == Outcome::Resolved);
+        judgement.outcome.as_str().clone_into(&mut self.outcome);
+        let failures = &judgement.evidence.failures;
+        self.why = judgement.outcome.why().or(failures.first().map(String::as_str)).map(Into::into);
+        let parts = &judgement.parts;
+        self.fail_to_pass = [parts.f2p_passed, parts.f2p_total];
+        self.pass_to_pass = [parts.p2p_passed, parts.p2p_total];
+        self.test_seconds = judgement.evidence.seconds;
+    }
+}
+
+/// An error with its causes.
+struct Chain<'e>(&'e dyn std::error::Error);
+
+impl std::fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut cause = self.0.source();
+        while let Some(error) = cause {
+            write!(f, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
+    }
+}
+
+fn digest(prediction: &Prediction) -> String {
+    let patch = prediction.model_patch.as_deref().unwrap_or_default();
+    Sha256::digest(patch).iter().fold(String::with_capacity(64), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(id: &str, resolved: Option<bool>) -> Verdict {
+        Verdict {
+            instance_id: id.to_owned(),
+            model_name_or_path: None,
+            patch_sha256: digest(&prediction(id)),
+            resolved,
+            outcome: "failed".to_owned(),
+            why: None,
+            fail_to_pass: [0, 1],
+            pass_to_pass: [2, 2],
+            test_seconds: 0.5,
+            seconds: 0.6,
+        }
+    }
+
+    fn prediction(id: &str) -> Prediction {
+        Prediction {
+            instance_id: id.to_owned(),
+            model_patch: Some(format!("patch of {id}")),
+            model_name_or_path: None,
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_cut_off_goes_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("verdicts.jsonl");
+        let mut verdicts = Verdicts::open(&path).unwrap();
+        verdicts.add(verdict("a", Some(false))).unwrap();
+        verdicts.add(verdict("b", None)).unwrap();
+        drop(verdicts);
+        let whole = fs_err::read_to_string(&path).unwrap();
+        fs_err::write(&path, format!("{whole}{{\"instance_id\": \"c")).unwrap();
+        let mut verdicts = Verdicts::open(&path).unwrap();
+        assert!(verdicts.of(&prediction("a")).is_some());
+        assert!(verdicts.of(&prediction("b")).is_none(), "what says nothing is asked again");
+        assert!(verdicts.of(&prediction("c")).is_none());
+        let other = Prediction { model_patch: None, ..prediction("a") };
+        assert!(verdicts.of(&other).is_none(), "another patch is another question");
+        verdicts.add(verdict("b", Some(true))).unwrap();
+        drop(verdicts);
+        let lines = fs_err::read_to_string(&path).unwrap();
+        assert_eq!(lines.lines().count(), 3);
+        assert!(Verdicts::open(&path).unwrap().of(&prediction("b")).is_some());
+    }
+
+    #[test]
+    fn a_line_that_is_none_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("verdicts.jsonl");
+        fs_err::write(&path, "{}\n").unwrap();
+        let fault = Verdicts::open(&path).err().unwrap().to_string();
+        assert!(fault.contains("line 1, is no verdict: missing field"), "{fault}");
+    }
+}
