@@ -11,12 +11,13 @@ use anyhow::Context as _;
 use patchrl_agent::Format;
 use patchrl_eval::{Evaluator, Shares};
 use patchrl_model::{FetchWheel, Policy, Progress, Sources, resolve};
-use patchrl_reward::{Form, Judge, Preparer, Ready, Settings as JudgeSettings};
+use patchrl_reward::{Fitness, Form, Judge, Preparer, Ready, Settings as JudgeSettings};
 use patchrl_rollout::{Roller, SamplingConfig};
 use patchrl_sandbox::host::{self, Trusted};
 use patchrl_sandbox::{Limits, Local, TierChoice};
 use patchrl_task::{Split, Task};
 use patchrl_train::Listener as _;
+use sha2::{Digest as _, Sha256};
 
 use crate::console::Console;
 use crate::exit::usage;
@@ -116,6 +117,81 @@ impl<'a> Session<'a> {
         console.clear();
         Ok(shares)
     }
+}
+
+/// What `task validate` found, by the task's row: training asks for it.
+pub(crate) struct Records(PathBuf);
+
+impl Records {
+    /// The records of this machine.
+    pub(crate) fn new(environment: &Environment) -> Self {
+        Self(environment.cache.join("validations"))
+    }
+
+    /// Keep what was found. What we lost says nothing, and is not kept.
+    pub(crate) fn set(&self, task: &Task, fitness: Fitness) -> anyhow::Result<()> {
+        let file = self.file(task)?;
+        if fitness == Fitness::Lost {
+            return Ok(());
+        }
+        fs_err::create_dir_all(&self.0)?;
+        let part = file.with_extension(format!("{}.part", std::process::id()));
+        fs_err::write(&part, serde_json::to_vec(&fitness)?)?;
+        Ok(fs_err::rename(part, file)?)
+    }
+
+    /// What was found, if it was ever asked.
+    pub(crate) fn get(&self, task: &Task) -> anyhow::Result<Option<Fitness>> {
+        let file = self.file(task)?;
+        if !file.exists() {
+            return Ok(None);
+        }
+        Ok(serde_json::from_slice(&fs_err::read(file)?).ok())
+    }
+
+    fn file(&self, task: &Task) -> anyhow::Result<PathBuf> {
+        let row = serde_json::to_vec(&(&task, task.known_environment()))?;
+        let hash = Sha256::digest(row);
+        let name: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        Ok(self.0.join(name + ".json"))
+    }
+}
+
+/// Leave out tasks that were found unfit, and say so; refuse if none is left.
+pub(crate) fn fit(
+    tasks: Vec<Task>,
+    environment: &Environment,
+    console: &mut Console,
+) -> anyhow::Result<Vec<Task>> {
+    let records = Records::new(environment);
+    let (mut kept, mut unfit, mut unknown) = (Vec::new(), Vec::new(), 0);
+    for task in tasks {
+        match records.get(&task)? {
+            Some(Fitness::Valid) => kept.push(task),
+            Some(fitness) => unfit.push(format!("{} ({})", task.id, fitness.as_str())),
+            None => {
+                unknown += 1;
+                kept.push(task);
+            }
+        }
+    }
+    if !unfit.is_empty() {
+        let list = unfit.join(", ");
+        if kept.is_empty() {
+            return Err(usage(
+                format!("no task is fit to learn from: {list}"),
+                "add `--allow-invalid` to train on them all the same",
+            ));
+        }
+        console.say(&format!("left out, as `task validate` found them unfit: {list}"));
+    }
+    if unknown > 0 {
+        console.say(&format!(
+            "{unknown} of {} tasks were never validated here: `patchrl task validate` runs them",
+            kept.len()
+        ));
+    }
+    Ok(kept)
 }
 
 /// The sandbox that the user chose.

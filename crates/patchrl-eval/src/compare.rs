@@ -2,7 +2,7 @@
 //!
 //! Differences are paired: only instances that one resolves and the other does not tell
 //! anything. The interval is Wald's on counts raised by one half each (Agresti and Min 2005),
-//! the p-value McNemar's exact one.
+//! the p-value `McNemar`'s exact one.
 
 use std::collections::BTreeSet;
 

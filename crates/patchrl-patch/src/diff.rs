@@ -151,6 +151,9 @@ impl FilePatch {
 
 /// Prints headers and hunks as they were read, but for a marker of a missing newline that is
 /// too short to stand at the end of a text.
+/// The beginning of a hunk as the very end of a text: without it a plain header is none.
+const CUT_OFF: &str = "@@ -";
+
 impl fmt::Display for Patch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut end_of_header = None;
@@ -168,9 +171,8 @@ impl fmt::Display for Patch {
             }
             f.write_str(&self.text[file.tail.clone()])?;
             let is_only_header = file.hunks.is_empty() && !file.binary;
-            if is_only_header && !head.starts_with("diff --git ") {
-                // Cut off here, or it would be no header.
-                f.write_str("@@ -")?;
+            if is_only_header && self.text[file.head.end..] == *CUT_OFF {
+                f.write_str(CUT_OFF)?;
             }
             end_of_header = is_only_header.then_some(file.head.end);
         }

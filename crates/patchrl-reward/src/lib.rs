@@ -29,4 +29,4 @@ pub use outcome::{Component, Evidence, Judgement, Outcome, Parts};
 pub use prepare::{Preparer, Ready};
 pub use preset::{Mode, UnknownMode};
 pub use tree::FsTree;
-pub use validate::{Validation, validate};
+pub use validate::{Fitness, Validation, validate};

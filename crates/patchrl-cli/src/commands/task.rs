@@ -1,15 +1,17 @@
 //! `patchrl task`: look at task sets and check them by running them.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use patchrl_reward::{Fitness, Preparer};
 use patchrl_train::Listener as _;
 use serde_json::json;
 
 use crate::console::Console;
 use crate::exit::{Exit, usage};
 use crate::printer::{self, Form};
-use crate::session::{self, Session};
+use crate::session::{self, Records, Session};
 use crate::settings::{Environment, SandboxChoice, Settings};
 
 /// `patchrl task ...`
@@ -87,36 +89,69 @@ fn validate(flags: &Validate, environment: &Environment) -> anyhow::Result<Exit>
     let session = Session::open(&settings, environment)?;
     let wanted = |id: &str| flags.only.as_deref().is_none_or(|only| id.contains(only));
     let tasks = session.tasks(|task| wanted(task.id.as_str()))?;
-    let ready = session.prepare(&tasks, &mut console)?;
-    let (mut valid, mut invalid) = (0_u64, 0_u64);
-    for (i, ready) in ready.iter().enumerate() {
+    let preparer = Preparer::new(settings.repos.clone(), environment.cache.clone());
+    let records = Records::new(environment);
+    let mut counts = BTreeMap::<Fitness, u64>::new();
+    let mut seconds = Vec::new();
+    for (i, task) in tasks.iter().enumerate() {
         console.progress("validating", i as u64, tasks.len() as u64);
-        let found = patchrl_reward::validate(&session.judge, ready, flags.runs);
-        *(if found.valid { &mut valid } else { &mut invalid }) += 1;
+        let found = match preparer.prepare(task) {
+            Ok(ready) => Ok(patchrl_reward::validate(&session.judge, &ready, flags.runs)),
+            Err(fault) => Err(format!("{:#}", anyhow::Error::from(fault))),
+        };
+        let fitness = found.as_ref().map_or(Fitness::Lost, |found| found.fitness);
+        *counts.entry(fitness).or_default() += 1;
+        seconds.extend(found.as_ref().map(|found| found.run_seconds));
+        records.set(task, fitness)?;
         let line = if flags.json {
-            serde_json::to_string(&found)?
+            match &found {
+                Ok(found) => serde_json::to_string(found)?,
+                Err(why) => json!({ "task": task.id, "fitness": fitness, "valid": false, "problems": [why] })
+                    .to_string(),
+            }
         } else {
-            let number = |r: Option<f64>| r.map_or("none".into(), |r| format!("{r}"));
-            format!(
-                "{} {}: gold {}, empty {}, {:.1} s{}",
-                if found.valid { "valid  " } else { "INVALID" },
-                found.task.as_str(),
-                number(found.gold.reward),
-                number(found.empty_reward),
-                found.seconds,
-                found.problems.iter().map(|p| format!("\n    {p}")).collect::<String>()
-            )
+            told(task.id.as_str(), fitness, found.as_ref().map_err(String::as_str))
         };
         console.clear();
         printer::data(&line);
     }
-    console.say(&format!("{valid} valid, {invalid} invalid"));
-    Ok(if invalid == 0 { Exit::Success } else { Exit::Negative })
+    let words: Vec<String> =
+        counts.iter().map(|(fitness, n)| format!("{n} {}", fitness.as_str())).collect();
+    seconds.sort_by(f64::total_cmp);
+    let last = seconds.len().saturating_sub(1);
+    let at = |share: f64| {
+        seconds.get(((seconds.len() as f64 * share) as usize).min(last)).copied().unwrap_or(0.0)
+    };
+    console.say(&format!(
+        "{}; seconds of one test run: p50 {:.1}, p95 {:.1}",
+        words.join(", "),
+        at(0.5),
+        at(0.95)
+    ));
+    let all_valid = counts.keys().all(|fitness| *fitness == Fitness::Valid);
+    Ok(if all_valid { Exit::Success } else { Exit::Negative })
+}
+
+fn told(id: &str, fitness: Fitness, found: Result<&patchrl_reward::Validation, &str>) -> String {
+    let word = fitness.as_str();
+    match found {
+        Err(why) => format!("{word:<13} {id}\n    {why}"),
+        Ok(found) => {
+            let number = |r: Option<f64>| r.map_or("none".into(), |r| format!("{r}"));
+            let problems: String = found.problems.iter().map(|p| format!("\n    {p}")).collect();
+            format!(
+                "{word:<13} {id}: gold {}, empty {}, {:.1} s a run{problems}",
+                number(found.gold.reward),
+                number(found.empty_reward),
+                found.run_seconds,
+            )
+        }
+    }
 }
 
 fn stats(flags: &Stats) -> anyhow::Result<Exit> {
     let tasks = session::load_tasks(&flags.tasks)?;
-    let mut repos = std::collections::BTreeMap::<&str, u64>::new();
+    let mut repos = BTreeMap::<&str, u64>::new();
     for task in &tasks {
         *repos.entry(&task.repo).or_default() += 1;
     }

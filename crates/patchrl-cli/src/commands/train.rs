@@ -39,6 +39,9 @@ pub(crate) struct Shared {
     /// Train on this many tasks at most.
     #[arg(long)]
     train_limit: Option<usize>,
+    /// Train also on tasks that `task validate` found unfit.
+    #[arg(long)]
+    allow_invalid: bool,
     /// Name of the run, or a path for its folder.
     #[arg(long)]
     run: Option<String>,
@@ -109,6 +112,10 @@ pub(crate) fn run(command: &Train, environment: &Environment) -> anyhow::Result<
     console.say(&format!("sandbox: {}", session.sandbox.tier()));
     let model = session.find_model(&mut console)?;
     let mut tasks = session.tasks(session::is_train)?;
+    // The toy set is valid by construction, and its tests say so.
+    if settings.tasks != "toy" && !shared.allow_invalid {
+        tasks = session::fit(tasks, environment, &mut console)?;
+    }
     if settings.train_limit > 0 {
         tasks.truncate(settings.train_limit);
     }

@@ -57,9 +57,8 @@ impl Instance {
         });
         let of_repo = Parser::of_repo(&task.repo);
         let parser = match (dialect, named, of_repo) {
-            (Dialect::V4, _, Some(parser)) => parser,
+            (Dialect::V4, _, Some(parser)) | (_, None, Some(parser)) => parser,
             (_, Some(named), _) => named?,
-            (_, None, Some(parser)) => parser,
             (_, None, None) => return Err(Unfit::NoParser { id, repo: task.repo.clone() }),
         };
         let eval_type = match (dialect, task.extra.get("eval_type")) {

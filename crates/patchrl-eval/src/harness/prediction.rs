@@ -61,17 +61,12 @@ pub fn load_predictions(path: &Path) -> Result<Vec<Prediction>, PredictionError>
     let file = fs_err::File::open(path).map_err(fail)?;
     let name = path.to_string_lossy();
     let mut text = String::new();
-    let plain = match name.strip_suffix(".gz") {
-        Some(plain) => {
-            MultiGzDecoder::new(file).take(MOST).read_to_string(&mut text).map_err(fail)?;
-            plain
-        }
-        None => {
-            file.take(MOST).read_to_string(&mut text).map_err(fail)?;
-            &name
-        }
-    };
-    let records: Vec<(usize, Value)> = if plain.ends_with(".json") {
+    let (plain, packed) = name.strip_suffix(".gz").map_or((&*name, false), |name| (name, true));
+    let reader: Box<dyn std::io::Read> =
+        if packed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
+    reader.take(MOST).read_to_string(&mut text).map_err(fail)?;
+    let is_one_value = Path::new(plain).extension().is_some_and(|it| it == "json");
+    let records: Vec<(usize, Value)> = if is_one_value {
         let all = serde_json::from_str(&text).map_err(|e| bad(1, e.to_string()))?;
         let values = match all {
             Value::Array(list) => list,
@@ -92,12 +87,11 @@ pub fn load_predictions(path: &Path) -> Result<Vec<Prediction>, PredictionError>
     for (at, record) in records {
         let prediction: Prediction =
             serde_json::from_value(record).map_err(|e| bad(at, e.to_string()))?;
-        match places.get(&prediction.instance_id) {
-            Some(place) => predictions[*place] = prediction,
-            None => {
-                places.insert(prediction.instance_id.clone(), predictions.len());
-                predictions.push(prediction);
-            }
+        if let Some(place) = places.get(&prediction.instance_id) {
+            predictions[*place] = prediction;
+        } else {
+            places.insert(prediction.instance_id.clone(), predictions.len());
+            predictions.push(prediction);
         }
     }
     Ok(predictions)

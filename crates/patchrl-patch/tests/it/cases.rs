@@ -961,8 +961,10 @@ fn prose_that_keeps_two_headers_apart_is_printed() {
 #[test]
 fn a_header_without_a_hunk_is_printed_as_one() {
     let text = "--- /dev/null\tsome time long ago\n+++ b/f\n@@ -";
-    let patch = Patch::parse(text).unwrap();
-    assert_eq!(patch.to_string(), text);
+    let lone = format!("diff --git a/m b/m\nprose\n{text}");
+    for text in [text, &lone] {
+        assert_eq!(Patch::parse(text).unwrap().to_string(), text);
+    }
     assert!(Patch::parse(&text[..text.len() - 4]).is_err());
 }
 

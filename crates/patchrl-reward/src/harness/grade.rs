@@ -70,6 +70,7 @@ pub struct Expected<'a> {
 }
 
 /// What `report.json` says of one instance.
+#[expect(clippy::struct_excessive_bools, reason = "the harness's fields")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// There is no patch at all.

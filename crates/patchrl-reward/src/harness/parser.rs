@@ -4,6 +4,8 @@
 //! included: what looks odd in here is odd there. A reading that one can trust is in
 //! `crate::suite`.
 
+#![expect(clippy::unnecessary_wraps, reason = "all parsers have one type")]
+
 mod javascript;
 mod native;
 mod python;

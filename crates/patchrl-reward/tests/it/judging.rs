@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use patchrl_patch::Tree as _;
 use patchrl_reward::{
-    Answer, Judge, Mode, Outcome, PrepareError, Preparer, Ready, Settings, validate,
+    Answer, Fitness, Judge, Mode, Outcome, PrepareError, Preparer, Ready, Settings, validate,
 };
 use patchrl_sandbox::{Limits, Local};
 use patchrl_task::{Task, TaskId};
@@ -170,15 +170,19 @@ pub(crate) fn a_task_is_validated(sandbox: &Arc<Local>) {
     let bench = Bench::new(sandbox);
     let mut task = repository::task(&bench.commit);
     let seen = validate(&bench.judge, &bench.ready(&task), 2);
-    assert!(seen.valid, "{seen:#?}");
+    assert_eq!((seen.fitness, seen.valid), (Fitness::Valid, true), "{seen:#?}");
     assert_eq!((seen.empty_reward, seen.gold.reward), (Some(0.0), Some(1.0)));
     task.fail_to_pass.push("tests.test_calc.CalcTest.test_sub".to_owned());
     task.pass_to_pass.clear();
     let seen = validate(&bench.judge, &bench.ready(&task), 1);
     assert_eq!(seen.problems, ["1 FAIL_TO_PASS tests pass without a patch"]);
+    assert_eq!((seen.fitness, seen.valid), (Fitness::EmptyPasses, false));
     task.patch = wrong();
     let seen = validate(&bench.judge, &bench.ready(&task), 1);
     assert!(seen.problems[1].starts_with("the known answer is failed"), "{:?}", seen.problems);
+    task.fail_to_pass.pop();
+    let seen = validate(&bench.judge, &bench.ready(&task), 1);
+    assert_eq!(seen.fitness, Fitness::GoldFails);
 }
 
 pub(crate) fn what_is_missing_is_named_with_a_way_out(sandbox: &Arc<Local>) {

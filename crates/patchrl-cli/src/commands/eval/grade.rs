@@ -72,20 +72,18 @@ pub(crate) struct Parse {
 
 pub(super) fn grade(flags: &Grade) -> anyhow::Result<Exit> {
     let instances = instances(&flags.instances, flags.dialect.into())?;
-    match &flags.folder {
-        Some(folder) => grade_folder(flags, folder, &instances),
-        None => {
-            jsonl::each(jsonl::open(None)?, printer::stream(), |line| {
-                let (id, report) = match grade_line(line, &instances) {
-                    Ok((id, Ok(report))) => return json!({ id: report }),
-                    Ok((id, Err(error))) => (Some(id), error),
-                    Err(error) => (None, error),
-                };
-                json!({ "instance_id": id, "error": report })
-            })?;
-            Ok(Exit::Success)
-        }
+    if let Some(folder) = &flags.folder {
+        return grade_folder(flags, folder, &instances);
     }
+    jsonl::each(jsonl::open(None)?, printer::stream(), |line| {
+        let (id, error) = match grade_line(line, &instances) {
+            Ok((id, Ok(report))) => return json!({ id: report }),
+            Ok((id, Err(error))) => (Some(id), error),
+            Err(error) => (None, error),
+        };
+        json!({ "instance_id": id, "error": error })
+    })?;
+    Ok(Exit::Success)
 }
 
 type Instances = HashMap<String, Instance>;

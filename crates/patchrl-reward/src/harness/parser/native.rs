@@ -45,9 +45,9 @@ pub(super) fn jq(log: &str, _: Context<'_>) -> Read {
 }
 
 pub(super) fn doctest(log: &str, _: Context<'_>) -> Read {
+    const END: &str = "</doctest>";
     let mut map = StatusMap::new();
     let Some(start) = log.find("<doctest") else { return Ok(map) };
-    const END: &str = "</doctest>";
     // Python's `find` gives -1 for no end, and the harness adds the length of the tag.
     let end = match log[start..].find(END) {
         Some(at) => start + at + END.len(),
@@ -147,7 +147,7 @@ pub(super) fn phpunit(log: &str, _: Context<'_>) -> Read {
     let mut within = "None".to_owned();
     for line in log.split('\n') {
         if let Some(found) = suite.captures(line) {
-            within = found[1].to_owned();
+            found[1].clone_into(&mut within);
         } else if let Some(found) = test.captures(line) {
             let word = match &found[1] {
                 "✔" => "PASSED",
