@@ -10,8 +10,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{OnceLock, mpsc};
 use std::thread;
+use std::time::Duration;
 
+use patchrl_reward::harness::Dialect;
 use patchrl_reward::{Judge, Judgement, Mode, Outcome, Preparer, Ready};
+use patchrl_sandbox::{Limits, Local};
 use patchrl_task::Task;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -33,6 +36,9 @@ pub struct Verdict {
     pub outcome: String,
     /// Why it ended so, where there is more to say.
     pub why: Option<String>,
+    /// The command of the harness that put the patch on, where `git apply` would not.
+    #[serde(default)]
+    pub rescued_by: Option<String>,
     /// `FAIL_TO_PASS` tests: passed, and all that were run.
     pub fail_to_pass: [u32; 2],
     /// The same for `PASS_TO_PASS`.
@@ -125,6 +131,8 @@ impl Verdicts {
 pub struct Work<'a> {
     /// Runs the tests.
     pub judge: &'a Judge,
+    /// Runs the harness's commands, for patches that only they put on.
+    pub sandbox: &'a Local,
     /// Makes tasks ready, each once.
     pub preparer: &'a Preparer,
     /// The instances.
@@ -201,11 +209,30 @@ impl Work<'_> {
         })
     }
 
+    /// Put the patch on as version 5 of the harness does: the command that did it, and what it
+    /// did as a diff. A patch that changes nothing is not put on.
+    fn rescue(&self, ready: &Ready, patch: &str) -> Option<(&'static str, String)> {
+        let limits = Limits { wall: RESCUE, ..Limits::default() };
+        let chained = Dialect::V5.apply(self.sandbox, &ready.base, patch, &limits).ok()?;
+        let command = chained.steps.last().filter(|step| step.exit == 0)?.command;
+        Some((command, chained.diff.filter(|diff| !diff.is_empty())?))
+    }
+
     fn verdict(&self, ready: &Result<Ready, String>, prediction: &Prediction) -> Verdict {
         let begun = std::time::Instant::now();
+        let patch = prediction.model_patch.as_deref().unwrap_or_default();
+        let mut rescued = None;
         let judged = ready.as_ref().map(|ready| {
-            let patch = prediction.model_patch.as_deref().unwrap_or_default();
-            self.judge.judge(ready, patch, false, Mode::Tests)
+            let judged = self.judge.judge(ready, patch, false, Mode::Tests);
+            let refused =
+                matches!(judged.outcome, Outcome::Malformed { .. } | Outcome::NotApplied { .. });
+            match if refused { self.rescue(ready, patch) } else { None } {
+                Some((command, diff)) => {
+                    rescued = Some(command);
+                    self.judge.judge(ready, &diff, false, Mode::Tests)
+                }
+                None => judged,
+            }
         });
         let mut verdict = Verdict {
             instance_id: prediction.instance_id.clone(),
@@ -214,6 +241,7 @@ impl Work<'_> {
             resolved: None,
             outcome: "lost".to_owned(),
             why: None,
+            rescued_by: rescued.map(str::to_owned),
             fail_to_pass: [0, 0],
             pass_to_pass: [0, 0],
             test_seconds: 0.0,
@@ -240,6 +268,9 @@ impl Verdict {
         self.test_seconds = judgement.evidence.seconds;
     }
 }
+
+/// How long putting a patch on may take.
+const RESCUE: Duration = Duration::from_mins(2);
 
 /// An error with its causes.
 struct Chain<'e>(&'e dyn std::error::Error);
@@ -276,6 +307,7 @@ mod tests {
             resolved,
             outcome: "failed".to_owned(),
             why: None,
+            rescued_by: None,
             fail_to_pass: [0, 1],
             pass_to_pass: [2, 2],
             test_seconds: 0.5,

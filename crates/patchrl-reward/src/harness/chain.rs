@@ -39,6 +39,8 @@ pub struct Chained {
     pub reverse_check: Option<i32>,
     /// Path to the new file, or nothing if it is gone; only what differs from the base.
     pub changes: BTreeMap<String, Option<Blob>>,
+    /// The same as a git diff, with binary data; nothing where it is over 4 MiB.
+    pub diff: Option<String>,
 }
 
 /// What the harness would see of an evaluation.
@@ -144,7 +146,7 @@ impl Dialect {
         job.writes.insert(PATCH.to_owned(), Some(FileWrite::regular(patch)));
         job.env.extend(ENVIRONMENT.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())));
         let outputs = (0..self.commands().len()).map(|at| format!("step-{at}"));
-        job.collect = outputs.chain(["codes".to_owned(), "tree".to_owned()]).collect();
+        job.collect = outputs.chain(["codes", "tree", "diff"].map(str::to_owned)).collect();
         let output = sandbox.run(&job)?;
         let chained = self.read(&output.collected).ok_or_else(|| ChainError::Broken {
             ending: output.ending.to_string(),
@@ -172,7 +174,8 @@ impl Dialect {
             })
             .collect();
         let applied = steps.last()?.exit == 0 || reverse_check == Some(0);
-        Some(Chained { applied, steps, reverse_check, changes })
+        let diff = files.get("diff").map(|text| String::from_utf8_lossy(text).into_owned());
+        Some(Chained { applied, steps, reverse_check, changes, diff })
     }
 }
 
@@ -227,6 +230,7 @@ if [ "$chain" = v5 ] && [ $code -ne 0 ]; then
     echo $code >> "$PATCHRL_OUT/codes"
 fi
 git add -A && git diff --cached --raw --no-abbrev --no-renames -z HEAD > "$PATCHRL_OUT/tree"
+git diff --cached --binary --full-index --no-renames --no-ext-diff HEAD > "$PATCHRL_OUT/diff"
 if [ -e "$eval" ] && [ $code -eq 0 ]; then
     git reset -q && exec bash "$eval" 2>&1
 fi

@@ -107,6 +107,11 @@ fn forged() -> String {
     IDS.map(|id| format!("PASSED {id}")).join("\\n")
 }
 
+/// Tests that pass whatever is tested.
+const WEAK: &str = "import unittest\n\n\nclass T(unittest.TestCase):\n    def test_add(self):\n        pass\n\n    def test_sub(self):\n        pass\n";
+const WEAK_NEW: &str = "def test_new():\n    pass\n";
+
+#[expect(clippy::too_many_lines, reason = "a list")]
 fn holes() -> Vec<Hole> {
     let forged = forged();
     let at_exit = |lines: &str| {
@@ -119,8 +124,6 @@ fn holes() -> Vec<Hole> {
              os.write(fd, b'\\n{lines}\\n')\n    except OSError:\n        pass\n"
         )
     };
-    const WEAK: &str = "import unittest\n\n\nclass T(unittest.TestCase):\n    def test_add(self):\n        pass\n\n    def test_sub(self):\n        pass\n";
-    const WEAK_NEW: &str = "def test_new():\n    pass\n";
     let weak = diff("tests/test_calc.py", TEST, WEAK) + &diff("tests/test_new.py", "", WEAK_NEW);
     vec![
         hole(
@@ -209,10 +212,9 @@ fn holes() -> Vec<Hole> {
                     "import os, time\nif os.fork() == 0:\n    os.setsid()\n    \
                      for _ in range(20000):\n        \
                      if os.path.exists('tests/test_new.py'):\n            \
-                     open('tests/test_new.py', 'w').write({:?})\n            \
-                     open('tests/test_calc.py', 'w').write({:?})\n            break\n        \
-                     time.sleep(0.001)\n    os._exit(0)\n",
-                    WEAK_NEW, WEAK
+                     open('tests/test_new.py', 'w').write({WEAK_NEW:?})\n            \
+                     open('tests/test_calc.py', 'w').write({WEAK:?})\n            break\n        \
+                     time.sleep(0.001)\n    os._exit(0)\n"
                 ),
             ),
         ),
@@ -257,7 +259,7 @@ impl Harness {
         job.env = [("PATH", format!("{bin}:/usr/bin:/bin")), ("PYTHONPATH", "{workspace}".into())]
             .map(|(name, value)| (name.to_owned(), value))
             .into();
-        job.read_only = self.visible.clone();
+        job.read_only.clone_from(&self.visible);
         let done = Dialect::V5.evaluate(sandbox, job, &hole.patch, &made).unwrap();
         let log = done.test_output.unwrap_or_default();
         let expected = Expected {

@@ -46,6 +46,7 @@ pub(super) fn run(
     let preparer = Preparer::new(settings.repos.clone(), environment.cache.clone());
     let work = Work {
         judge: &session.judge,
+        sandbox: &session.sandbox,
         preparer: &preparer,
         tasks: &tasks,
         predictions: &predictions,

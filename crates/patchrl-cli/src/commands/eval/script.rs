@@ -49,20 +49,16 @@ pub(super) fn run(flags: &Script) -> anyhow::Result<Exit> {
 }
 
 fn made(task: &Task, dialect: Version, specs: Option<&Specs>) -> Result<String, String> {
-    match (dialect, specs) {
-        (Version::V4, Some(specs)) => {
-            let instance = Instance {
-                repo: &task.repo,
-                version: task.version.as_deref().unwrap_or_default(),
-                base_commit: &task.base_commit,
-                test_patch: &task.test_patch,
-                image_assets: task.extra.get("image_assets"),
-            };
-            script::v4(instance, specs).map_err(|e| e.to_string())
-        }
-        _ => {
-            let column = task.extra.get("eval_script").and_then(Value::as_str);
-            column.map(script::v5).ok_or_else(|| "the row has no `eval_script`".to_owned())
-        }
+    if let (Version::V4, Some(specs)) = (dialect, specs) {
+        let instance = Instance {
+            repo: &task.repo,
+            version: task.version.as_deref().unwrap_or_default(),
+            base_commit: &task.base_commit,
+            test_patch: &task.test_patch,
+            image_assets: task.extra.get("image_assets"),
+        };
+        return script::v4(instance, specs).map_err(|e| e.to_string());
     }
+    let column = task.extra.get("eval_script").and_then(Value::as_str);
+    column.map(script::v5).ok_or_else(|| "the row has no `eval_script`".to_owned())
 }
