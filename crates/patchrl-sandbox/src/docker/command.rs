@@ -47,6 +47,8 @@ pub(super) enum How {
     TimedOut,
     /// It still runs and prints without end.
     Flooded,
+    /// It still runs, and there is no space for it to do so.
+    DiskFull,
 }
 
 /// Start a command and listen to it.
@@ -105,7 +107,13 @@ impl<S: futures_util::Stream<Item = Result<LogOutput, Error>> + Unpin> Listener<
                 // The end of the output is not the end of the command, nor the
                 // other way round: a child may hold it open.
                 () = sleep_until(look) => {
-                    if let Some(code) = self.exit_code().await? {
+                    let code = self.exit_code().await?;
+                    // Asked also at the end: a command that failed for want of space
+                    // did not fail by itself.
+                    if code != Some(0) && self.engine.gate.disk.is_full() {
+                        return Ok(How::DiskFull);
+                    }
+                    if let Some(code) = code {
                         if open {
                             self.rest().await?;
                         }

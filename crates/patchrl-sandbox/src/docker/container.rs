@@ -16,7 +16,8 @@ use bollard::models::{
     ContainerCreateBody, HealthConfig, HostConfig, HostConfigLogConfig, ResourcesUlimits,
 };
 use bollard::query_parameters::{
-    ContainerArchiveInfoOptionsBuilder, CreateContainerOptionsBuilder, KillContainerOptionsBuilder,
+    ContainerArchiveInfoOptionsBuilder, CreateContainerOptionsBuilder,
+    InspectContainerOptionsBuilder, KillContainerOptionsBuilder,
 };
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
@@ -85,8 +86,9 @@ impl Docker {
         self.fresh(&job.image, &job.limits)?.run(job)
     }
 
-    /// Start a container. Waits for a free worker, the start rate and disk space.
-    /// Of `limits` it keeps memory, processes and file size.
+    /// Start a container. Waits for a free worker, the start rate and disk space; a
+    /// thread that holds the last worker itself waits for ever. Of `limits` it keeps
+    /// memory, processes and file size.
     pub fn fresh(&self, image: &ImageName, limits: &Limits) -> Result<Container, SandboxError> {
         self.start(image, limits, Reuse::Once)
     }
@@ -129,10 +131,11 @@ impl Container {
     }
 
     /// Run a job. Files of earlier jobs are there, processes are not. Nothing that
-    /// the job started runs when this returns, whatever it returns.
+    /// the job started runs when this returns, unless the engine is gone.
     ///
     /// A command that a signal ended is [`Ending::Exited`] with 128 and the signal,
-    /// which is all that an engine tells. Peak memory is not measured.
+    /// which is all that an engine tells; one that filled the disk is
+    /// [`Ending::Signaled`] with `SIGXFSZ`. Peak memory is not measured.
     pub fn run(&mut self, job: &ContainerJob) -> Result<Output, SandboxError> {
         job.check()?;
         self.check(job)?;
@@ -147,7 +150,8 @@ impl Container {
             }
             let seen = self.command(job).await;
             stop(&docker.engine, &self.name).await?;
-            let (ending, seen) = self.ending(seen?).await?;
+            let seen = seen?;
+            let ending = self.ending(seen.how).await?;
             let mut collected = BTreeMap::new();
             for path in &job.collect {
                 if let Some(bytes) = archive::get(&docker.engine, &self.name, path).await? {
@@ -213,6 +217,9 @@ impl Container {
     /// Everything up to the end of the command; what it started may still run.
     async fn command(&mut self, job: &ContainerJob) -> Result<command::Seen, SandboxError> {
         let engine = &*self.docker.engine;
+        if job.user.is_some() {
+            archive::open_out(engine, &self.name).await?;
+        }
         if !job.writes.is_empty() {
             // Later than the files of the job before: compilers and Python tell
             // by whole seconds whether a file has changed.
@@ -230,35 +237,53 @@ impl Container {
             keep: job.limits.output,
         };
         match command::run(engine, &self.name, &command).await {
-            // Not running although it was started: without a shell it ended at once.
-            Err(SandboxError::EngineRefused { status: 409, what, why }) => {
-                let shell = ContainerArchiveInfoOptionsBuilder::default().path("/bin/sh").build();
-                Err(match engine.calls.get_container_archive_info(&self.name, Some(shell)).await {
-                    Err(e) if fault::is_status(&e, 404) => {
-                        SandboxError::NoShell { image: self.image.to_string() }
-                    }
-                    _ => SandboxError::EngineGone { what, why },
-                })
-            }
-            other => other,
+            Err(error) => Err(self.explain(error).await),
+            seen => seen,
         }
     }
 
-    /// Ask the stopped container whether its memory was what ended the command.
-    async fn ending(&self, seen: command::Seen) -> Result<(Ending, command::Seen), SandboxError> {
+    /// A command that did not start, although its container did.
+    async fn explain(&self, error: SandboxError) -> SandboxError {
+        let SandboxError::EngineRefused { what, status, why } = error else { return error };
+        let shell = ContainerArchiveInfoOptionsBuilder::default().path("/bin/sh").build();
+        let calls = &self.docker.engine.calls;
+        match calls.get_container_archive_info(&self.name, Some(shell)).await {
+            Err(e) if fault::is_status(&e, 404) => {
+                SandboxError::NoShell { image: self.image.to_string() }
+            }
+            // It does not run any more, and nothing was run in it that could have ended it.
+            _ if status == 409 => SandboxError::EngineGone { what, why },
+            _ => SandboxError::EngineRefused { what, status, why },
+        }
+    }
+
+    /// Ask the stopped container what ended the command.
+    async fn ending(&self, how: How) -> Result<Ending, SandboxError> {
         let what = "the state of a container";
         let engine = &self.docker.engine;
-        let container = engine.ask(what, engine.calls.inspect_container(&self.name, None)).await?;
-        let state = container.map_err(|e| fault::of_container(what, e))?.state;
-        let out_of_memory = state.and_then(|state| state.oom_killed) == Some(true);
-        let ending = match seen.how {
+        // Its size takes a walk through its files, so it is asked for only if it matters.
+        let size = how == How::DiskFull;
+        let options = InspectContainerOptionsBuilder::default().size(size).build();
+        let asked = engine.calls.inspect_container(&self.name, Some(options));
+        let container = engine.ask(what, asked).await?;
+        let container = container.map_err(|e| fault::of_container(what, e))?;
+        let out_of_memory = container.state.and_then(|state| state.oom_killed) == Some(true);
+        Ok(match how {
             How::TimedOut => Ending::TimedOut,
             How::Exited(0) => Ending::Exited(0),
+            How::DiskFull => {
+                // There was `least` when it started: one that wrote so much filled it.
+                let least = i64::try_from(engine.gate.disk.least.0).unwrap_or(i64::MAX);
+                if container.size_rw.unwrap_or(0) < least {
+                    let why = "it was filled while a job ran, not by this job".to_owned();
+                    return Err(SandboxError::EngineFull { why });
+                }
+                Ending::Signaled(libc::SIGXFSZ)
+            }
             _ if out_of_memory => Ending::OutOfMemory,
             How::Exited(code) => Ending::Exited(code),
             How::Flooded => Ending::Signaled(libc::SIGKILL),
-        };
-        Ok((ending, seen))
+        })
     }
 }
 
@@ -292,7 +317,6 @@ async fn create(
         let what = "creation of a container";
         let created = engine.ask(what, engine.calls.create_container(Some(options), body)).await?;
         created.map_err(|e| fault::of_image(image.as_str(), what, e))?;
-        archive::make_out(engine, &name).await?;
         start(engine, &name).await.map_err(|e| match e {
             SandboxError::EngineRefused { why, .. } if why.contains("\"/bin/sh\"") => {
                 SandboxError::NoShell { image: image.to_string() }
@@ -339,6 +363,8 @@ fn body(engine: &Engine, image: &ImageName, limits: &Limits) -> ContainerCreateB
         entrypoint: Some(vec!["/bin/sh".to_owned()]),
         cmd: Some(Vec::new()),
         open_stdin: Some(true),
+        // The engine makes this folder, which spares us a copy.
+        working_dir: Some(archive::OUT.to_owned()),
         user: Some("0".to_owned()),
         // The image's would run beside the job.
         healthcheck: Some(HealthConfig {

@@ -25,11 +25,12 @@ pub(super) fn of_call(what: &str, error: Error) -> SandboxError {
             SandboxError::EngineFull { why: error }
         }
         Error::DockerStreamError { error } => {
-            SandboxError::EngineRefused { what, status: 200, why: error }
+            // It began with "200 OK".
+            SandboxError::EngineRefused { what, status: 500, why: error }
         }
         Error::JsonDataError { .. } | Error::JsonSerdeError { .. } => SandboxError::EngineRefused {
             what,
-            status: 200,
+            status: 500,
             why: format!("an answer that cannot be read: {error}"),
         },
         other => SandboxError::EngineGone { what, why: chain(&other) },
@@ -81,7 +82,8 @@ fn retry_after(low: &str) -> Option<u64> {
     Some(if rest[digits..].starts_with("ms") { number.div_ceil(1000) } else { number })
 }
 
-fn chain(error: &dyn std::error::Error) -> String {
+/// An error and what caused it.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -13,6 +13,8 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::{Notice, Tell};
 use crate::{Bytes, SandboxError};
 
+/// A disk with less is full: what runs fails for want of it.
+const FULL: Bytes = Bytes::mib(32);
 /// Between two looks at a disk that is full.
 const LOOK: Duration = Duration::from_secs(2);
 
@@ -63,6 +65,12 @@ impl Gate {
 }
 
 impl Disk {
+    /// Nothing can be written any more.
+    pub(super) fn is_full(&self) -> bool {
+        let free = self.root.as_ref().and_then(self.free);
+        free.is_some_and(|free| free < FULL.min(self.least))
+    }
+
     /// Wait until there is room, and say so.
     pub(super) async fn room(&self, tell: &Tell) -> Result<(), SandboxError> {
         let Some(root) = &self.root else { return Ok(()) };

@@ -1,7 +1,7 @@
 //! Images: which are there, getting the others, removing what is not used.
 //!
 //! One image that cannot be had does not stop the rest; an engine that is gone
-//! does. What is there is never pulled again, so a list that was broken off goes
+//! does, and a registry that keeps failing. What is there is never pulled again, so a list that was broken off goes
 //! on where it stopped.
 
 use std::collections::BTreeMap;
@@ -19,6 +19,8 @@ use crate::{Bytes, SandboxError};
 /// Pauses before another try where a pull failed for no lasting reason.
 const RETRIES: [Duration; 3] =
     [Duration::from_secs(2), Duration::from_secs(10), Duration::from_secs(30)];
+/// This many images in a row that fail after all tries are a registry that is down.
+const GIVE_UP: usize = 3;
 /// First and longest pause where the registry limits pulls and says no time.
 const LIMITED: (Duration, Duration) = (Duration::from_secs(30), Duration::from_mins(15));
 /// A pull that makes no progress for this long is tried again.
@@ -146,6 +148,7 @@ impl Docker {
         listener: &mut dyn FnMut(&ImageEvent<'_>),
     ) -> Result<Vec<ImageReport>, SandboxError> {
         let mut reports = Vec::new();
+        let mut failing = 0;
         for (index, image) in images.iter().enumerate() {
             let mut tell =
                 |step: Step<'_>| listener(&ImageEvent { image, index, of: images.len(), step });
@@ -154,8 +157,17 @@ impl Docker {
                 Err(e @ (SandboxError::EngineGone { .. } | SandboxError::EngineFull { .. })) => {
                     return Err(e);
                 }
-                Err(e) => ImageReport::failed(image, &e),
+                Err(e) => {
+                    failing = if e.is_worth_retrying() { failing + 1 } else { 0 };
+                    if failing == GIVE_UP {
+                        return Err(e);
+                    }
+                    ImageReport::failed(image, &e)
+                }
             };
+            if report.state == ImageState::Pulled {
+                failing = 0;
+            }
             tell(Step::Ended(&report));
             reports.push(report);
         }
@@ -229,10 +241,12 @@ impl Engine {
                     }
                     pause
                 }
-                SandboxError::EngineRefused { .. } => match retries.next() {
-                    Some(pause) => *pause,
-                    None => return Err(error),
-                },
+                SandboxError::EngineRefused { .. } if error.is_worth_retrying() => {
+                    match retries.next() {
+                        Some(pause) => *pause,
+                        None => return Err(error),
+                    }
+                }
                 _ => return Err(error),
             };
             tell(Step::Waiting { pause, why: &error });

@@ -21,7 +21,8 @@ pub struct ContainerJob {
     pub argv: Vec<String>,
     /// Environment of the command, on top of the image's and of `PATCHRL_OUT`.
     pub env: BTreeMap<String, String>,
-    /// User (`name`, `uid` or `uid:gid`) of the command; the image's if `None`.
+    /// User (`name`, `uid` or `uid:gid`) of the command; root if `None`, whatever
+    /// the image says.
     pub user: Option<String>,
     /// Paths under `$PATCHRL_OUT` to read back. Regular files up to 4 MiB each;
     /// one that is missing or something else is left out.

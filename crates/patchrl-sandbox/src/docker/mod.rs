@@ -41,6 +41,8 @@ const ANSWER: Bytes = Bytes::mib(64);
 const STREAM: Bytes = Bytes::mib(1024);
 /// An engine that says nothing for this long is gone.
 const CALL: Duration = Duration::from_mins(2);
+/// And one that is slow to begin with is not used.
+const HELLO: Duration = Duration::from_secs(10);
 /// How long removals may go on at the end.
 const FAREWELL: Duration = Duration::from_mins(1);
 
@@ -233,10 +235,12 @@ impl Docker {
         let engine = runtime.block_on(async {
             let mut why = String::new();
             for address in &addresses {
-                match Engine::connect(address, settings).await {
-                    Ok(engine) => return Ok(engine),
-                    Err(e) if why.is_empty() || address_exists(address) => why = e.to_string(),
-                    Err(_) => {}
+                match timeout(HELLO, Engine::connect(address, settings)).await {
+                    Ok(Ok(engine)) => return Ok(engine),
+                    // Of several, one that is there but does not answer says more.
+                    Ok(Err(e)) if why.is_empty() || address.exists() => why = fault::chain(&e),
+                    Ok(Err(_)) => {}
+                    Err(_) => why = format!("`{address}` does not answer"),
                 }
             }
             let tried: Vec<String> = addresses.iter().map(|a| format!("`{a}`")).collect();
@@ -346,12 +350,5 @@ impl Engine {
             let container = name.to_owned();
             self.tell.say(&Notice::LeftBehind { container, why: e.to_string() });
         }
-    }
-}
-
-fn address_exists(address: &Address) -> bool {
-    match address {
-        Address::Unix(path) => path.exists(),
-        Address::Tcp(_) => true,
     }
 }

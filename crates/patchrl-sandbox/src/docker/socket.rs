@@ -69,6 +69,14 @@ impl Address {
         matches!(self, Self::Unix(_))
     }
 
+    /// Whether anything is there, as far as files tell.
+    pub(super) fn exists(&self) -> bool {
+        match self {
+            Self::Unix(path) => path.exists(),
+            Self::Tcp(_) => true,
+        }
+    }
+
     /// A client that breaks off an answer of more than `most` bytes, or one that
     /// does not begin within `patience`.
     pub(super) fn client(

@@ -37,6 +37,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("two_workers_do_twenty_jobs", twenty),
     ("an_engine_that_goes_away_is_no_verdict", engine_gone),
     ("images_in_use_stay", images),
+    ("images_are_pulled_from_a_registry_with_moods", crate::registry::pulls),
 ];
 
 const VICTIM: &str = "PATCHRL_TEST_DOCKER_VICTIM";
@@ -64,11 +65,14 @@ fn codes(engine: &Engine) {
     let output = docker.run(&job(["no-such-program"])).unwrap();
     assert_eq!(output.ending, Ending::Exited(127));
     assert!(text(&output).contains("no-such-program"));
-    let mut job =
-        job(["/bin/sh", "-c", "echo $X; echo $PATCHRL_OUT; id -u; echo \"$0\"", "a b'\""]);
+    let script = "echo $X; echo $PATCHRL_OUT; id -u; echo \"$0\"; echo 1 > $PATCHRL_OUT/f";
+    let mut job = job(["/bin/sh", "-c", script, "a b'\""]);
+    job.collect = vec!["f".into()];
     job.env.insert("X".into(), "x y".into());
     job.user = Some("bee".into());
-    assert_eq!(text(&docker.run(&job).unwrap()), "x y\n/patchrl-out\n77\na b'\"");
+    let output = docker.run(&job).unwrap();
+    assert_eq!(text(&output), "x y\n/patchrl-out\n77\na b'\"");
+    assert_eq!(output.collected["f"], b"1\n");
 }
 
 fn output(engine: &Engine) {

@@ -7,6 +7,7 @@ mod docker;
 mod engine;
 mod hostile;
 mod life;
+mod registry;
 mod tree;
 
 use std::panic::catch_unwind;
