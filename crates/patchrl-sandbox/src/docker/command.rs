@@ -6,11 +6,11 @@
 use bollard::container::LogOutput;
 use bollard::errors::Error;
 use bollard::exec::StartExecResults;
-use bollard::models::{ExecConfig, ExecInspectResponse};
+use bollard::models::ExecConfig;
 use futures_util::StreamExt as _;
 use tokio::time::{Duration, Instant, sleep_until, timeout_at};
 
-use super::{Engine, fault};
+use super::{CALL, Engine, fault};
 use crate::{Bytes, SandboxError};
 
 /// A command that prints this many times what is kept is stopped.
@@ -19,6 +19,8 @@ const FLOOD: u64 = 64;
 const MOST: u64 = 512 << 20;
 /// Between two questions whether a silent command still runs.
 const LOOK: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
+/// The engine's own failure is not longer.
+const COMPLAINT: usize = 16 << 10;
 /// What a command printed arrives within this after its end.
 const GRACE: Duration = Duration::from_millis(300);
 
@@ -51,15 +53,20 @@ pub(super) enum How {
     DiskFull,
 }
 
+/// The first thing that is printed. Without it what was printed is the engine's
+/// own failure, which it puts where the command's output would be.
+const BEGUN: &str = "patchrl-begun";
+/// Says so, and becomes the command with one stream for both outputs: of two, the
+/// order would be lost.
+const BEGIN: &str = "echo \"$0\"; exec \"$@\" 2>&1";
+
 /// Start a command and listen to it.
 pub(super) async fn run(
     engine: &Engine,
     name: &str,
     command: &Command<'_>,
 ) -> Result<Seen, SandboxError> {
-    // One stream for both outputs, or their order would be lost.
-    let mut cmd: Vec<String> =
-        ["/bin/sh", "-c", "exec \"$@\" 2>&1", "sh"].map(str::to_owned).into();
+    let mut cmd: Vec<String> = ["/bin/sh", "-c", BEGIN, BEGUN].map(str::to_owned).into();
     cmd.extend_from_slice(command.argv);
     let config = ExecConfig {
         attach_stdout: Some(true),
@@ -76,13 +83,12 @@ pub(super) async fn run(
     let StartExecResults::Attached { output, .. } = started else {
         return Err(broken(what, "the engine gave no output"));
     };
-    let mut listener =
-        Listener { engine, id, output, heard: Heard::new(command.keep), began: Instant::now() };
+    let mut listener = Listener { engine, id, output, heard: Heard::new(command.keep) };
     let how = listener.listen(command.wall).await?;
-    let Listener { heard, began, .. } = listener;
-    let Heard { kept, total, .. } = heard;
+    let Heard { kept, total, began, .. } = listener.heard;
     let truncated = total > kept.len() as u64;
-    Ok(Seen { how, output: kept, truncated, wall: began.elapsed() })
+    let wall = began.map_or(Duration::ZERO, |began| began.elapsed());
+    Ok(Seen { how, output: kept, truncated, wall })
 }
 
 struct Listener<'a, S> {
@@ -90,20 +96,20 @@ struct Listener<'a, S> {
     id: String,
     output: S,
     heard: Heard,
-    began: Instant,
 }
 
 impl<S: futures_util::Stream<Item = Result<LogOutput, Error>> + Unpin> Listener<'_, S> {
     /// Listen until the command has ended, or must.
     async fn listen(&mut self, wall: Duration) -> Result<How, SandboxError> {
-        let until = self.began + wall;
+        let given_up = Instant::now() + CALL;
         let mut pause = LOOK.0;
-        let mut look = self.began + pause;
+        let mut look = Instant::now() + pause;
         let mut open = true;
         loop {
+            let until = self.heard.began.map_or(given_up, |began| began + wall);
             tokio::select! {
                 biased;
-                () = sleep_until(until) => return Ok(How::TimedOut),
+                () = sleep_until(until) => return self.heard.begun(How::TimedOut),
                 // The end of the output is not the end of the command, nor the
                 // other way round: a child may hold it open.
                 () = sleep_until(look) => {
@@ -117,13 +123,13 @@ impl<S: futures_util::Stream<Item = Result<LogOutput, Error>> + Unpin> Listener<
                         if open {
                             self.rest().await?;
                         }
-                        return Ok(How::Exited(code));
+                        return self.heard.begun(How::Exited(code));
                     }
                     pause = (pause * 2).min(LOOK.1);
                     look = Instant::now() + pause;
                 }
                 chunk = self.output.next(), if open => if let Some(chunk) = chunk {
-                    if self.heard.add(chunk)? {
+                    if self.heard.add(&bytes_of(chunk)?)? {
                         return Ok(How::Flooded);
                     }
                 } else {
@@ -139,7 +145,7 @@ impl<S: futures_util::Stream<Item = Result<LogOutput, Error>> + Unpin> Listener<
     async fn rest(&mut self) -> Result<(), SandboxError> {
         let until = Instant::now() + GRACE;
         while let Ok(Some(chunk)) = timeout_at(until, self.output.next()).await {
-            if self.heard.add(chunk)? {
+            if self.heard.add(&bytes_of(chunk)?)? {
                 break;
             }
         }
@@ -154,24 +160,14 @@ impl<S: futures_util::Stream<Item = Result<LogOutput, Error>> + Unpin> Listener<
         if exec.running != Some(false) {
             return Ok(None);
         }
-        let code = exec.exit_code.and_then(|code| i32::try_from(code).ok());
-        let Some(code) = code else { return Err(broken(what, "the engine tells no exit code")) };
-        if never_ran(&exec, &self.heard.kept) {
-            return Err(not_started(&self.heard.kept));
+        match exec.exit_code.and_then(|code| i32::try_from(code).ok()) {
+            Some(code) => Ok(Some(code)),
+            None => Err(broken(what, "the engine tells no exit code")),
         }
-        Ok(Some(code))
     }
 }
 
-/// The engine puts its own failure where the command's output would be; but a
-/// command that never ran has no process.
-fn never_ran(exec: &ExecInspectResponse, said: &[u8]) -> bool {
-    let engine_says = [&b"OCI runtime"[..], b"unable to find", b"failed to"];
-    exec.pid.unwrap_or(0) == 0
-        && matches!(exec.exit_code, Some(126..=128))
-        && engine_says.iter().any(|words| said.starts_with(words))
-}
-
+/// What the engine says of a command that never ran.
 fn not_started(said: &[u8]) -> SandboxError {
     let why = String::from_utf8_lossy(&said[..said.len().min(1000)]).trim().to_owned();
     if ["chdir to cwd", "unable to find", "not a directory"].iter().any(|word| why.contains(word)) {
@@ -180,12 +176,19 @@ fn not_started(said: &[u8]) -> SandboxError {
     SandboxError::EngineRefused { what: "start of a command".to_owned(), status: 500, why }
 }
 
+fn bytes_of(chunk: Result<LogOutput, Error>) -> Result<bytes::Bytes, SandboxError> {
+    let chunk = chunk.map_err(|e| broken("the output of a command", &e.to_string()))?;
+    Ok(chunk.into_bytes())
+}
+
 fn broken(what: &str, why: &str) -> SandboxError {
     SandboxError::EngineGone { what: what.to_owned(), why: why.to_owned() }
 }
 
 /// The beginning of what was printed.
 struct Heard {
+    /// When the command began; before that, `kept` is not its own.
+    began: Option<Instant>,
     kept: Vec<u8>,
     total: u64,
     keep: u64,
@@ -193,17 +196,34 @@ struct Heard {
 
 impl Heard {
     fn new(keep: Bytes) -> Self {
-        Self { kept: Vec::new(), total: 0, keep: keep.0 }
+        Self { began: None, kept: Vec::new(), total: 0, keep: keep.0 }
     }
 
     /// True once it is too much.
-    fn add(&mut self, chunk: Result<LogOutput, Error>) -> Result<bool, SandboxError> {
-        let chunk = chunk.map_err(|e| broken("the output of a command", &e.to_string()))?;
-        let bytes = chunk.into_bytes();
+    fn add(&mut self, bytes: &[u8]) -> Result<bool, SandboxError> {
+        if self.began.is_some() {
+            return Ok(self.count(bytes));
+        }
+        self.kept.extend_from_slice(bytes);
+        let own = BEGUN.len() + 1;
+        if self.kept.starts_with(BEGUN.as_bytes()) && self.kept.len() >= own {
+            self.began = Some(Instant::now());
+            let rest = std::mem::take(&mut self.kept).split_off(own);
+            return Ok(self.count(&rest));
+        }
+        if self.kept.len() > COMPLAINT { Err(not_started(&self.kept)) } else { Ok(false) }
+    }
+
+    fn count(&mut self, bytes: &[u8]) -> bool {
         let room = self.keep.saturating_sub(self.kept.len() as u64);
         self.kept.extend_from_slice(&bytes[..(bytes.len() as u64).min(room) as usize]);
         self.total += bytes.len() as u64;
-        Ok(self.total > (self.keep.saturating_mul(FLOOD)).clamp(1, MOST))
+        self.total > self.keep.saturating_mul(FLOOD).clamp(1, MOST)
+    }
+
+    /// This ending, of a command that had begun.
+    fn begun(&self, how: How) -> Result<How, SandboxError> {
+        if self.began.is_some() { Ok(how) } else { Err(not_started(&self.kept)) }
     }
 }
 
@@ -212,27 +232,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_cannot_pose_as_one_that_never_ran() {
-        let exec = |pid, code| ExecInspectResponse {
-            pid: Some(pid),
-            exit_code: Some(code),
-            ..ExecInspectResponse::default()
-        };
-        let said = b"OCI runtime exec failed: exec failed: chdir to cwd (\"/x\") set in config";
-        assert!(never_ran(&exec(0, 126), said));
-        assert!(!never_ran(&exec(77, 126), said));
-        assert!(!never_ran(&exec(0, 1), said));
-        assert!(matches!(not_started(said), SandboxError::BadJob(_)));
-        assert!(not_started(b"OCI runtime exec failed: EAGAIN").is_worth_retrying());
+    fn what_the_engine_says_is_not_the_commands_output() {
+        let chdir =
+            &b"OCI runtime exec failed: exec failed: chdir to cwd (\"/x\") set in config"[..];
+        for said in [chdir, b"cannot exec in a deleted state: unknown", b"", b"patchrl-beg"] {
+            let mut heard = Heard::new(Bytes(99));
+            heard.add(said).unwrap();
+            let error = heard.begun(How::Exited(126)).unwrap_err();
+            assert_eq!(error.is_worth_retrying(), said != chdir, "{error}");
+        }
+        let mut heard = Heard::new(Bytes(99));
+        for said in [&b"patchrl-"[..], b"begun\nOCI", b" runtime"] {
+            heard.add(said).unwrap();
+        }
+        assert_eq!(heard.begun(How::Exited(126)).unwrap(), How::Exited(126));
+        assert_eq!(heard.kept, b"OCI runtime");
     }
 
     #[test]
     fn output_is_capped_while_it_comes() {
         let mut heard = Heard::new(Bytes(4));
-        let chunk = |n| Ok(LogOutput::StdOut { message: vec![b'x'; n].into() });
-        assert!(!heard.add(chunk(3)).unwrap());
-        assert!(!heard.add(chunk(200)).unwrap());
+        heard.add(b"patchrl-begun\n").unwrap();
+        assert!(!heard.add(&[b'x'; 3]).unwrap());
+        assert!(!heard.add(&[b'x'; 200]).unwrap());
         assert_eq!((heard.kept.len(), heard.total), (4, 203));
-        assert!(heard.add(chunk(60)).unwrap());
+        assert!(heard.add(&[b'x'; 60]).unwrap());
     }
 }

@@ -4,9 +4,12 @@
 //! process, and the place where its number means something. A container from
 //! elsewhere (another machine or process namespace on the same engine) is left alone.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
 
 use bollard::query_parameters::{ListContainersOptionsBuilder, RemoveContainerOptionsBuilder};
+
+use tokio::time::sleep;
 
 use super::{Docker, Engine, fault};
 use crate::local::record::born;
@@ -15,6 +18,10 @@ use crate::{Reaped, SandboxError};
 pub(super) const RUN: &str = "patchrl.run";
 const OWNER: &str = "patchrl.owner";
 const PLACE: &str = "patchrl.place";
+
+/// How often to look for containers of the dead, and how long to wait before the next look.
+const LOOKS: usize = 6;
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// One process, for labels.
 #[derive(Clone, Debug)]
@@ -99,15 +106,31 @@ impl Docker {
     /// Remove containers of ours whose owner is dead, and add them to `reaped`.
     pub fn reap(&self, reaped: &mut Reaped) -> Result<(), SandboxError> {
         self.block_on(async {
-            for (name, life) in ours(&self.engine).await? {
-                match life {
-                    Life::Dead => match remove(&self.engine, &name).await {
-                        Ok(()) => reaped.containers.push(name),
-                        Err(e) => reaped.failed.push(format!("container {name}: {e}")),
-                    },
-                    Life::Alive | Life::Unknown => reaped.live += 1,
+            let mut seen = BTreeSet::new();
+            let mut failed = BTreeMap::new();
+            // An engine lists a container that it still makes, and knows it by name
+            // only later: what its owner asked for last takes a second look.
+            for _ in 0..LOOKS {
+                let (dead, live): (Vec<_>, Vec<_>) =
+                    ours(&self.engine).await?.into_iter().partition(|c| c.1 == Life::Dead);
+                failed.clear();
+                if dead.is_empty() {
+                    reaped.live += live.len();
+                    break;
                 }
+                for (name, _) in dead {
+                    let error = remove(&self.engine, &name).await.err();
+                    failed.insert(
+                        name.clone(),
+                        error.map_or("still there".into(), |e| e.to_string()),
+                    );
+                    seen.insert(name);
+                }
+                sleep(PAUSE).await;
             }
+            reaped.containers.extend(seen.into_iter().filter(|name| !failed.contains_key(name)));
+            let failed = failed.into_iter().map(|(name, why)| format!("container {name}: {why}"));
+            reaped.failed.extend(failed);
             Ok(())
         })
     }

@@ -23,6 +23,8 @@ impl Engine {
             .ok_or("PATCHRL_TEST_DOCKER does not name an engine's socket")?;
         let engine = Self { socket: socket.into() };
         engine.ask("GET", "/_ping", &[]).map_err(|e| format!("no engine answers: {e}"))?;
+        // What another run of these tests left would be taken for a fault of this one.
+        engine.docker().reap(&mut patchrl_sandbox::Reaped::default()).unwrap();
         let box_ = fs_err::read("/bin/busybox").map_err(|e| format!("no static busybox: {e}"))?;
         engine.import("box", &["VOLUME /data"], &box_image(&box_));
         engine.import("bare", &[], &tar(&[("file", Some(b"no shell here\n"))]));
@@ -38,6 +40,7 @@ impl Engine {
             host: Some(self.socket.display().to_string()),
             run: TAG.to_owned(),
             starts_per_second: 100.0,
+            tell: patchrl_sandbox::Tell::new(|notice| println!("  notice: {notice}")),
             min_free: patchrl_sandbox::Bytes::mib(1),
             ..DockerSettings::default()
         }
