@@ -119,7 +119,10 @@ impl<S: futures_util::Stream<Item = Result<LogOutput, Error>> + Unpin> Listener<
                     if code != Some(0) && self.engine.gate.disk.is_full() {
                         return Ok(How::DiskFull);
                     }
-                    if let Some(code) = code {
+                    // Before it began, an engine may already say that it does not run.
+                    if let Some(code) = code
+                        && (self.heard.began.is_some() || !open)
+                    {
                         if open {
                             self.rest().await?;
                         }
@@ -161,8 +164,10 @@ impl<S: futures_util::Stream<Item = Result<LogOutput, Error>> + Unpin> Listener<
             return Ok(None);
         }
         match exec.exit_code.and_then(|code| i32::try_from(code).ok()) {
-            Some(code) => Ok(Some(code)),
-            None => Err(broken(what, "the engine tells no exit code")),
+            None if self.heard.began.is_some() => {
+                Err(broken(what, "the engine tells no exit code"))
+            }
+            code => Ok(code),
         }
     }
 }

@@ -189,7 +189,8 @@ impl Container {
         })?;
         let old = std::mem::replace(&mut self.name, next);
         self.state = State::Pristine;
-        self.docker.remove_later(old);
+        let engine = Arc::clone(&docker.engine);
+        docker.later(async move { engine.remove_or_tell(&old).await });
         Ok(())
     }
 
@@ -290,15 +291,16 @@ impl Container {
 impl Drop for Container {
     fn drop(&mut self) {
         let engine = Arc::clone(&self.docker.engine);
-        let spare = self.spare.take();
-        self.docker.block_on(async {
-            engine.remove_or_tell(&self.name).await;
-            if let Some(spare) = spare
-                && let Ok(Ok(name)) = spare.await
-            {
-                engine.remove_or_tell(&name).await;
-            }
-        });
+        if let Some(spare) = self.spare.take() {
+            let engine = Arc::clone(&engine);
+            // It may still wait for its turn or for disk space.
+            self.docker.later(async move {
+                if let Ok(Ok(name)) = spare.await {
+                    engine.remove_or_tell(&name).await;
+                }
+            });
+        }
+        self.docker.block_on(engine.remove_or_tell(&self.name));
     }
 }
 

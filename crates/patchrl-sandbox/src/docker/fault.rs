@@ -33,7 +33,7 @@ pub(super) fn of_call(what: &str, error: Error) -> SandboxError {
             status: 500,
             why: format!("an answer that cannot be read: {error}"),
         },
-        other => SandboxError::EngineGone { what, why: chain(&other) },
+        other => SandboxError::EngineGone { what, why: root(&other) },
     }
 }
 
@@ -82,19 +82,13 @@ fn retry_after(low: &str) -> Option<u64> {
     Some(if rest[digits..].starts_with("ms") { number.div_ceil(1000) } else { number })
 }
 
-/// An error and what caused it.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let next = error.to_string();
-        if !text.contains(&next) {
-            text.push_str(": ");
-            text.push_str(&next);
-        }
-        cause = error.source();
+/// The first cause of an error: what lies between is the client's business.
+pub(super) fn root(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
     }
-    text
+    cause.to_string()
 }
 
 #[cfg(test)]

@@ -238,7 +238,7 @@ impl Docker {
                 match timeout(HELLO, Engine::connect(address, settings)).await {
                     Ok(Ok(engine)) => return Ok(engine),
                     // Of several, one that is there but does not answer says more.
-                    Ok(Err(e)) if why.is_empty() || address.exists() => why = fault::chain(&e),
+                    Ok(Err(e)) if why.is_empty() || address.exists() => why = fault::root(&e),
                     Ok(Err(_)) => {}
                     Err(_) => why = format!("`{address}` does not answer"),
                 }
@@ -266,15 +266,11 @@ impl Docker {
         self.life.runtime.spawn(future)
     }
 
-    /// Remove a container while others work; the last clone waits for it.
-    fn remove_later(&self, name: String) {
-        let engine = Arc::clone(&self.engine);
+    /// A removal that nobody waits for but the last clone of this connection.
+    fn later(&self, removal: impl Future<Output = ()> + Send + 'static) {
         let mut removals = self.life.removals.lock().unwrap_or_else(PoisonError::into_inner);
         while removals.try_join_next().is_some() {}
-        removals.spawn_on(
-            async move { engine.remove_or_tell(&name).await },
-            self.life.runtime.handle(),
-        );
+        removals.spawn_on(removal, self.life.runtime.handle());
     }
 }
 

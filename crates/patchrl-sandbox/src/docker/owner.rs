@@ -108,14 +108,15 @@ impl Docker {
         self.block_on(async {
             let mut seen = BTreeSet::new();
             let mut failed = BTreeMap::new();
+            let mut living = 0;
             // An engine lists a container that it still makes, and knows it by name
             // only later: what its owner asked for last takes a second look.
             for _ in 0..LOOKS {
                 let (dead, live): (Vec<_>, Vec<_>) =
                     ours(&self.engine).await?.into_iter().partition(|c| c.1 == Life::Dead);
+                living = live.len();
                 failed.clear();
                 if dead.is_empty() {
-                    reaped.live += live.len();
                     break;
                 }
                 for (name, _) in dead {
@@ -128,6 +129,7 @@ impl Docker {
                 }
                 sleep(PAUSE).await;
             }
+            reaped.live += living;
             reaped.containers.extend(seen.into_iter().filter(|name| !failed.contains_key(name)));
             let failed = failed.into_iter().map(|(name, why)| format!("container {name}: {why}"));
             reaped.failed.extend(failed);
