@@ -86,6 +86,7 @@ fn sandbox_usage(error: &SandboxError) -> bool {
             | SandboxError::TierMissing { .. }
             | SandboxError::NoTier { .. }
             | SandboxError::EngineMissing { .. }
+            | SandboxError::BadImageName { .. }
             | SandboxError::ImageMissing { .. }
             | SandboxError::ImageDenied { .. }
             | SandboxError::NoShell { .. }

@@ -118,6 +118,12 @@ pub enum SandboxError {
         /// How much there is, or the engine's words.
         why: String,
     },
+    /// A text that cannot name an image.
+    #[error("`{name}` is not the name of an image")]
+    BadImageName {
+        /// The text.
+        name: String,
+    },
     /// An image that the engine does not have, nor the registry.
     #[error("no image `{image}`")]
     ImageMissing {
@@ -197,6 +203,7 @@ impl SandboxError {
             Self::EngineFull { .. } => {
                 "make room: `patchrl image prune`, `docker system df`".to_owned()
             }
+            Self::BadImageName { .. } => "names look like `registry/name:tag`".to_owned(),
             Self::ImageMissing { image } => {
                 format!("check the name; `patchrl image prepare {image}` pulls it")
             }

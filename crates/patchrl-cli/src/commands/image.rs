@@ -105,23 +105,19 @@ impl Selection {
             }
             Ok(())
         };
-        let wrong =
-            |error: SandboxError| usage(error.to_string(), "names look like `registry/name:tag`");
         for text in &self.images {
-            add(text).map_err(wrong)?;
+            add(text)?;
         }
         for path in &self.tasks {
-            let mut without = 0_u64;
-            for (number, image) in (1_u64..).zip(images_of(path)?) {
-                match image {
-                    Some(text) => {
-                        add(&text).map_err(|e| wrong(e).context(format!("row {number}")))?;
-                    }
-                    None => without += 1,
+            let rows = images_of(path)?;
+            for (number, text) in (1..).zip(&rows) {
+                if let Some(text) = text {
+                    add(text).with_context(|| format!("`{}`, row {number}", path.display()))?;
                 }
             }
+            let without = rows.iter().filter(|row| row.is_none()).count();
             if without > 0 {
-                printer::say(&format!("`{}`: {without} rows name no image", path.display()));
+                printer::say(&format!("`{}`: rows without an image: {without}", path.display()));
             }
         }
         Ok(names)
@@ -183,7 +179,7 @@ fn show(console: &mut Console, event: &ImageEvent<'_>) {
         }
         Step::Ended(report) => match report.state {
             ImageState::Present => {}
-            _ => console.say(&format!("{place}: {}", outcome(report))),
+            _ => console.say(&format!("[{}/{of}] {}", index + 1, line(report))),
         },
     }
 }
@@ -195,15 +191,14 @@ fn report(
     more: &str,
 ) -> anyhow::Result<()> {
     printer::report(Form::of(selection.json), value, || {
-        let rows: String =
-            reports.iter().map(|r| format!("{:<34} {}\n", outcome(r), r.image)).collect();
+        let rows: String = reports.iter().map(|r| format!("{}\n", line(r))).collect();
         let held = |r: &&ImageReport| r.state != ImageState::Removed;
         let bytes = reports.iter().filter(held).filter_map(|r| r.size).map(|b| b.0).sum();
         format!("{rows}{more}{} images, {} without sharing layers", reports.len(), Bytes(bytes))
     })
 }
 
-fn outcome(report: &ImageReport) -> String {
+fn line(report: &ImageReport) -> String {
     let word = match report.state {
         ImageState::Present => "present",
         ImageState::Pulled => "pulled",
@@ -212,11 +207,9 @@ fn outcome(report: &ImageReport) -> String {
         ImageState::InUse => "in use",
         ImageState::Failed => "FAILED",
     };
-    match (&report.why, report.size) {
-        (Some(why), _) => format!("{word}: {why}"),
-        (None, Some(size)) => format!("{word:<8} {size}"),
-        (None, None) => word.to_owned(),
-    }
+    let size = report.size.map_or(String::new(), |size| size.to_string());
+    let why = report.why.as_ref().map_or(String::new(), |why| format!(": {why}"));
+    format!("{word:<8} {size:>9}  {}{why}", report.image)
 }
 
 #[cfg(test)]

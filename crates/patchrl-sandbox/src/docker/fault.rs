@@ -63,8 +63,9 @@ pub(super) fn of_image(image: &str, what: &str, error: Error) -> SandboxError {
     if status == 401 || status == 403 || says(&["denied", "unauthorized", "authentication"]) {
         return SandboxError::ImageDenied { image, why: why.clone() };
     }
-    let missing = ["no such image", "manifest unknown", "not found", "name unknown"];
-    if status == 404 || says(&missing) {
+    let missing = ["no such image", "image not known", "manifest unknown", "name unknown"];
+    // An engine without one of its own programs says "not found" too.
+    if says(&missing) || says(&["not found"]) && !says(&["executable", "binary"]) {
         return SandboxError::ImageMissing { image };
     }
     of_call(what, error)

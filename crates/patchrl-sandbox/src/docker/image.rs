@@ -40,7 +40,7 @@ impl ImageName {
         let plain = |c: char| c.is_ascii_alphanumeric() || "._-/:@".contains(c);
         let part = |part: &str| part.starts_with(|c: char| c.is_ascii_alphanumeric());
         if text.len() > 512 || !text.chars().all(plain) || !text.split('/').all(part) {
-            return Err(SandboxError::BadJob(format!("`{text}` is not the name of an image")));
+            return Err(SandboxError::BadImageName { name: text.chars().take(80).collect() });
         }
         let last = text.rsplit('/').next().unwrap_or(text);
         Ok(Self(if last.contains([':', '@']) { text.to_owned() } else { format!("{text}:latest") }))

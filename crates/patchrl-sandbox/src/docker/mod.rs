@@ -190,7 +190,6 @@ pub struct EngineReport {
 #[derive(Clone, Debug)]
 pub struct Docker {
     engine: Arc<Engine>,
-    /// Last, so that nothing of it outlives what it runs.
     life: Arc<Life>,
 }
 
@@ -290,7 +289,6 @@ impl Engine {
         settings: &DockerSettings,
     ) -> Result<Self, bollard::errors::Error> {
         let calls = address.client(ANSWER, CALL)?.negotiate_version().await?;
-        // Podman has features and faults that follow the version it claims.
         let streams = address.client(STREAM, CALL)?.negotiate_version().await?;
         let info = calls.info().await?;
         let root = info.docker_root_dir.map(PathBuf::from);

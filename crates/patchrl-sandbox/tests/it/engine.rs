@@ -82,7 +82,7 @@ impl Engine {
     fn import(&self, tag: &str, changes: &[&str], tar: &[u8]) {
         let changes: String =
             changes.iter().map(|c| format!("&changes={}", c.replace(' ', "%20"))).collect();
-        let path = format!("/images/create?fromSrc=-&repo={TAG}&tag={tag}{changes}");
+        let path = format!("/images/create?fromSrc=-&repo={TAG}:{tag}{changes}");
         let (status, said) = self.ask("POST", &path, tar).unwrap();
         assert_eq!(status, 200, "{}", String::from_utf8_lossy(&said));
     }
