@@ -40,6 +40,7 @@ const DEPENDENCY_OWNERS: &[(&str, &str)] = &[
     ("landlock", "patchrl-sandbox"),
     ("seccompiler", "patchrl-sandbox"),
     ("nix", "patchrl-sandbox"),
+    ("bollard", "patchrl-sandbox"),
     ("crc32c", "patchrl-telemetry"),
 ];
 

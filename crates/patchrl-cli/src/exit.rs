@@ -76,7 +76,7 @@ pub(crate) fn explain(error: &anyhow::Error) -> (Exit, Option<String>) {
     (exit, hint)
 }
 
-/// Whether the user can mend it: a missing clone, interpreter or feature.
+/// Whether the user can mend it: a missing clone, interpreter, engine, image or feature.
 fn sandbox_usage(error: &SandboxError) -> bool {
     matches!(
         error,
@@ -85,6 +85,11 @@ fn sandbox_usage(error: &SandboxError) -> bool {
             | SandboxError::NoPython { .. }
             | SandboxError::TierMissing { .. }
             | SandboxError::NoTier { .. }
+            | SandboxError::EngineMissing { .. }
+            | SandboxError::BadImageName { .. }
+            | SandboxError::ImageMissing { .. }
+            | SandboxError::ImageDenied { .. }
+            | SandboxError::NoShell { .. }
     )
 }
 

@@ -245,6 +245,8 @@ pub(crate) struct Environment {
     pub(crate) hub: Option<String>,
     /// Bearer token for the hub.
     pub(crate) hub_token: Option<String>,
+    /// Where the container engine listens, as Docker's own tools read it.
+    pub(crate) docker_host: Option<String>,
 }
 
 impl Environment {
@@ -264,6 +266,7 @@ impl Environment {
             cache,
             hub: var("HF_ENDPOINT"),
             hub_token: var("HF_TOKEN"),
+            docker_host: var("DOCKER_HOST"),
         }
     }
 }

@@ -86,9 +86,90 @@ pub enum SandboxError {
         /// What there is.
         found: String,
     },
+    /// No container engine answers.
+    #[error("no container engine answers at {tried}: {why}")]
+    EngineMissing {
+        /// The address, or all of them.
+        tried: String,
+        /// What the last one said.
+        why: String,
+    },
+    /// The engine went away, was started anew or does not answer any more.
+    #[error("the container engine is gone ({what}): {why}")]
+    EngineGone {
+        /// What was being done.
+        what: String,
+        /// What was seen.
+        why: String,
+    },
+    /// The engine answered, but not as asked.
+    #[error("the container engine refused {what}: {why}")]
+    EngineRefused {
+        /// What was being done.
+        what: String,
+        /// The status of the answer.
+        status: u16,
+        /// The engine's words.
+        why: String,
+    },
+    /// The disk of the engine is full.
+    #[error("the container engine has no disk space left: {why}")]
+    EngineFull {
+        /// How much there is, or the engine's words.
+        why: String,
+    },
+    /// A text that cannot name an image.
+    #[error("`{name}` is not the name of an image")]
+    BadImageName {
+        /// The text.
+        name: String,
+    },
+    /// An image that the engine does not have, nor the registry.
+    #[error("no image `{image}`")]
+    ImageMissing {
+        /// Its name.
+        image: String,
+    },
+    /// An image that the registry does not give us.
+    #[error("no access to the image `{image}`: {why}")]
+    ImageDenied {
+        /// Its name.
+        image: String,
+        /// The registry's words.
+        why: String,
+    },
+    /// The registry wants us to wait.
+    #[error("the registry limits pulls of `{image}`: {why}")]
+    RateLimited {
+        /// The image that was asked for.
+        image: String,
+        /// The registry's words.
+        why: String,
+        /// Seconds to wait, if it says so.
+        wait: Option<u64>,
+    },
+    /// An image in which nothing can be started.
+    #[error("the image `{image}` has no `/bin/sh`")]
+    NoShell {
+        /// Its name.
+        image: String,
+    },
 }
 
 impl SandboxError {
+    /// The same call may succeed later with nothing changed by the user.
+    pub fn is_worth_retrying(&self) -> bool {
+        match self {
+            Self::EngineGone { .. }
+            | Self::EngineFull { .. }
+            | Self::RateLimited { .. }
+            | Self::Deadline { .. }
+            | Self::Vanished(_) => true,
+            Self::EngineRefused { status, .. } => *status >= 500,
+            _ => false,
+        }
+    }
+
     /// What the user can do now.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
@@ -109,6 +190,30 @@ impl SandboxError {
                 "install it with `pyenv install {wanted}`, `uv python install {wanted}` or the \
                  system's packages"
             ),
+            Self::EngineMissing { .. } => {
+                "start Docker or Podman (`docker info` must work), or name \
+                                           its socket with `--docker-host` or DOCKER_HOST"
+                    .to_owned()
+            }
+            Self::EngineGone { .. } => {
+                "see if `docker info` works; `patchrl sandbox reap` removes \
+                                        what was left behind"
+                    .to_owned()
+            }
+            Self::EngineFull { .. } => {
+                "make room: `patchrl image prune`, `docker system df`".to_owned()
+            }
+            Self::BadImageName { .. } => "names look like `registry/name:tag`".to_owned(),
+            Self::ImageMissing { image } => {
+                format!("check the name; `patchrl image prepare {image}` pulls it")
+            }
+            Self::ImageDenied { image, .. } => {
+                format!("check the name; pull it by hand with your account: `docker pull {image}`")
+            }
+            Self::RateLimited { .. } => "wait, or pull with an account: `docker login`, then \
+                                         `docker pull`; images that are there are not pulled again"
+                .to_owned(),
+            Self::NoShell { .. } => "use an image with a shell".to_owned(),
             Self::Deadline { .. } => "give it more time, or look at what it waits for".to_owned(),
             _ => return None,
         })

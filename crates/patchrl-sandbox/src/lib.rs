@@ -1,8 +1,9 @@
 //! Run a command somewhere and get the truth back.
 //!
-//! Untrusted commands go through [`Local`], trusted ones (git, pip) through
-//! [`host`]. A binary that uses [`Local`] calls [`init_main`] first in `main`.
+//! Untrusted commands go through [`Local`] or, with an image, through [`Docker`];
+//! trusted ones (git, pip) through [`host`]. A binary that uses [`Local`] calls [`init_main`] first in `main`.
 
+mod docker;
 #[cfg(feature = "init-before-main")]
 mod early;
 mod error;
@@ -15,6 +16,10 @@ mod probe;
 pub mod python;
 mod scratch;
 
+pub use docker::{
+    Container, ContainerJob, Docker, DockerSettings, EngineReport, ImageEvent, ImageName,
+    ImageReport, ImageState, Network, Notice, Step, Tell,
+};
 pub use error::SandboxError;
 pub use init::init_main;
 pub use job::{Bytes, Ending, FileWrite, Job, Limits, Output, Tier, TierChoice};

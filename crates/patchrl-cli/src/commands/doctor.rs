@@ -2,7 +2,7 @@
 
 use clap::Args;
 use patchrl_sandbox::host::{self, Trusted};
-use patchrl_sandbox::python;
+use patchrl_sandbox::{Docker, DockerSettings, EngineReport, SandboxError, python};
 use serde_json::json;
 
 use crate::exit::Exit;
@@ -26,10 +26,12 @@ struct Need {
 pub(crate) fn run(flags: &Doctor, environment: &Environment) -> anyhow::Result<Exit> {
     let sandbox = patchrl_sandbox::probe();
     let needs = needs(environment);
+    let engine = engine(environment);
     let fit = sandbox.tier.is_some() && needs.iter().all(|n| n.found.is_some());
     let value = json!({
         "sandbox": sandbox,
         "needs": needs.iter().map(|n| json!({ "name": n.name, "found": n.found, "way": n.way })).collect::<Vec<_>>(),
+        "engine": engine.as_ref().ok(),
         "cache": environment.cache,
         "fit": fit,
     });
@@ -52,10 +54,26 @@ pub(crate) fn run(flags: &Doctor, environment: &Environment) -> anyhow::Result<E
             };
             text.push_str(&line);
         }
+        text.push_str(&match &engine {
+            Ok(e) => format!(
+                "  ok       engine   {} at {}, storage {}\n",
+                e.version, e.address, e.storage
+            ),
+            Err(why) => {
+                format!("  none     engine   {why}; only tasks with container images need one\n")
+            }
+        });
         text.push_str(&format!("  cache    {}\n", environment.cache.display()));
         text
     })?;
     Ok(if fit { Exit::Success } else { Exit::Negative })
+}
+
+/// A container engine is not needed unless tasks have images.
+fn engine(environment: &Environment) -> Result<EngineReport, SandboxError> {
+    let host = environment.docker_host.clone();
+    let docker = Docker::connect(&DockerSettings { host, ..DockerSettings::default() })?;
+    Ok(docker.report().clone())
 }
 
 fn needs(environment: &Environment) -> [Need; 4] {

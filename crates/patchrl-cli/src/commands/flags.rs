@@ -1,12 +1,14 @@
-//! Flags that every command over a model and tasks takes.
+//! Flags that several commands take.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use patchrl_sandbox::{Docker, DockerSettings, SandboxError, Tell};
 
-use crate::settings::{SandboxChoice, Settings};
+use crate::printer;
+use crate::settings::{Environment, SandboxChoice, Settings};
 
-/// Each takes precedence over the same key of the configuration file.
+/// Over a model and tasks: each takes precedence over the same key of the configuration file.
 #[derive(Debug, Args)]
 pub(crate) struct Common {
     /// Configuration file; flags take precedence over it.
@@ -51,6 +53,31 @@ impl Common {
         set(&mut s.train.seed, self.seed);
         set(&mut s.prompt.max_tokens, self.max_prompt_tokens);
         Ok(s)
+    }
+}
+
+/// Which container engine.
+#[derive(Debug, Args)]
+pub(crate) struct EngineFlags {
+    /// Socket of Docker or Podman: `unix://PATH` or `tcp://HOST:PORT`. Else `DOCKER_HOST`,
+    /// else the usual places.
+    #[arg(long, value_name = "ADDRESS")]
+    docker_host: Option<String>,
+}
+
+impl EngineFlags {
+    /// The engine with default limits; what it has to say goes to the user.
+    pub(crate) fn connect(&self, environment: &Environment) -> Result<Docker, SandboxError> {
+        Docker::connect(&DockerSettings {
+            host: self.docker_host.clone().or_else(|| environment.docker_host.clone()),
+            tell: Tell::new(|notice| printer::say(&notice.to_string())),
+            ..DockerSettings::default()
+        })
+    }
+
+    /// Whether the user named one.
+    pub(crate) fn named(&self, environment: &Environment) -> bool {
+        self.docker_host.is_some() || environment.docker_host.is_some()
     }
 }
 

@@ -4,6 +4,7 @@ mod config;
 mod doctor;
 mod eval;
 mod flags;
+mod image;
 mod patch;
 mod quickstart;
 mod reward;
@@ -48,6 +49,9 @@ enum Command {
     /// Score answers that exist: JSONL in, JSONL out.
     #[command(subcommand)]
     Reward(reward::Reward),
+    /// Get the container images of a task set, list them, remove them.
+    #[command(subcommand)]
+    Image(image::Image),
     /// Run something in the sandbox, or clean up after a crash.
     #[command(subcommand)]
     Sandbox(sandbox::Sandbox),
@@ -67,6 +71,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         Command::Task(command) => task::run(command, &environment),
         Command::Patch(command) => patch::run(command),
         Command::Reward(command) => reward::run(command, &environment),
+        Command::Image(command) => image::run(command, &environment),
         Command::Sandbox(command) => sandbox::run(command, &environment),
         Command::Config(command) => config::run(command),
     }

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use patchrl_sandbox::{Bytes, Ending, Job, Limits};
 use serde_json::json;
 
+use super::flags::EngineFlags;
 use crate::exit::Exit;
 use crate::printer::{self, Form};
 use crate::session;
@@ -17,7 +18,8 @@ use crate::settings::{Environment, SandboxChoice};
 pub(crate) enum Sandbox {
     /// Run a command on a throw-away copy of a folder.
     Run(RunIn),
-    /// Stop and remove what a killed run left: processes, mounts, control groups, folders.
+    /// Stop and remove what a killed run left: processes, mounts, control groups, folders,
+    /// containers.
     Reap(Reap),
 }
 
@@ -51,6 +53,8 @@ pub(crate) struct RunIn {
 
 #[derive(Debug, Args)]
 pub(crate) struct Reap {
+    #[command(flatten)]
+    engine: EngineFlags,
     /// Print a JSON object.
     #[arg(long)]
     json: bool,
@@ -94,19 +98,35 @@ fn run_in(flags: &RunIn, environment: &Environment) -> anyhow::Result<Exit> {
 }
 
 fn reap(flags: &Reap, environment: &Environment) -> anyhow::Result<Exit> {
-    let found = patchrl_sandbox::reap(&environment.state)?;
+    let mut found = patchrl_sandbox::reap(&environment.state)?;
+    // Without an engine there are no containers.
+    match flags.engine.connect(environment) {
+        Ok(docker) => {
+            if let Err(error) = docker.reap(&mut found) {
+                found.failed.push(error.to_string());
+            }
+        }
+        Err(error) if flags.engine.named(environment) => {
+            printer::say(&format!("no containers: {error}"));
+        }
+        Err(_) => {}
+    }
     printer::report(Form::of(flags.json), &found, || {
         let mut lines = Vec::new();
         lines.extend(found.processes.iter().map(|p| format!("stopped process {p}")));
         lines.extend(found.mounts.iter().map(|m| format!("undid mount {}", m.display())));
         lines.extend(found.cgroups.iter().map(|c| format!("removed group {}", c.display())));
         lines.extend(found.dirs.iter().map(|d| format!("removed folder {}", d.display())));
+        lines.extend(found.containers.iter().map(|c| format!("removed container {c}")));
         lines.extend(found.failed.iter().map(|f| format!("FAILED {f}")));
         if lines.is_empty() {
             lines.push("nothing was left behind".to_owned());
         }
         if found.live > 0 {
-            lines.push(format!("{} jobs of running processes were left alone", found.live));
+            lines.push(format!(
+                "{} jobs and containers of running processes were left alone",
+                found.live
+            ));
         }
         lines.join("\n")
     })?;

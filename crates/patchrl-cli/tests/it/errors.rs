@@ -158,3 +158,24 @@ fn a_full_disk_keeps_the_last_checkpoint() {
     );
     assert!(!whole.iter().any(|name| name.ends_with(".partial")), "{whole:?}");
 }
+
+#[test]
+fn without_an_engine_images_have_a_way_out_and_reap_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let nowhere = ["--docker-host", "/no/such/engine.sock"];
+    let said = finish(patchrl(dir.path()).args(["image", "list"]).args(nowhere));
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(said.err.contains("no container engine answers at `unix:///no/such/engine.sock`"));
+    assert!(said.err.contains("hint: start Docker or Podman"), "{}", said.err);
+    let said = finish(patchrl(dir.path()).args(["sandbox", "reap"]).args(nowhere));
+    assert_eq!((said.code, said.out.as_str()), (0, "nothing was left behind\n"));
+    let said = finish(patchrl(dir.path()).args(["image", "prepare", "../containers/x"]));
+    assert_eq!(
+        (said.code, said.err.as_str()),
+        (
+            2,
+            "error: `../containers/x` is not the name of an image\n\
+             hint: names look like `registry/name:tag`\n"
+        )
+    );
+}

@@ -44,7 +44,9 @@ pub struct Reaped {
     pub cgroups: Vec<PathBuf>,
     /// Folders removed.
     pub dirs: Vec<PathBuf>,
-    /// Jobs of running processes, left alone.
+    /// Containers removed.
+    pub containers: Vec<String>,
+    /// Jobs and containers of running processes, left alone.
     pub live: usize,
     /// What could not be removed, and why.
     pub failed: Vec<String>,
@@ -53,7 +55,11 @@ pub struct Reaped {
 impl Reaped {
     /// Things removed.
     pub fn total(&self) -> usize {
-        self.processes.len() + self.mounts.len() + self.cgroups.len() + self.dirs.len()
+        self.processes.len()
+            + self.mounts.len()
+            + self.cgroups.len()
+            + self.dirs.len()
+            + self.containers.len()
     }
 }
 

@@ -81,7 +81,7 @@ fn killed_owner(f: &Fixture) {
     }
 }
 
-fn wait_for(what: &str, condition: impl Fn() -> bool) {
+pub(crate) fn wait_for(what: &str, condition: impl Fn() -> bool) {
     let until = Instant::now() + Duration::from_secs(15);
     while !condition() {
         assert!(Instant::now() < until, "waited in vain for {what}");

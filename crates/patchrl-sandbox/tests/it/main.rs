@@ -1,10 +1,13 @@
-//! The sandbox from outside, in each tier that this machine gives.
+//! The sandbox from outside, in each tier that this machine gives, and in containers.
 //!
 //! Has its own `main` since the test binary is also the sandboxes' init.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests report and stop")]
 
+mod docker;
+mod engine;
 mod hostile;
 mod life;
+mod registry;
 mod tree;
 
 use std::panic::catch_unwind;
@@ -81,7 +84,7 @@ fn main() -> std::process::ExitCode {
     if let Some(code) = patchrl_sandbox::init_main() {
         return std::process::ExitCode::from(code as u8);
     }
-    if let Some(code) = life::victim() {
+    if let Some(code) = life::victim().or_else(docker::victim) {
         return code;
     }
     let args: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
@@ -97,18 +100,30 @@ fn main() -> std::process::ExitCode {
         };
         for (name, test) in &tests {
             let name = format!("{tier}::{name}");
-            if !args.is_empty() && !args.iter().any(|arg| name.contains(arg)) {
-                continue;
-            }
-            let start = Instant::now();
-            let result = catch_unwind(std::panic::AssertUnwindSafe(|| test(&fixture)));
-            let word = if result.is_ok() { "ok" } else { "FAILED" };
-            println!("test {name} ... {word} ({} ms)", start.elapsed().as_millis());
-            if result.is_err() {
-                failed.push(name);
+            run(&args, name, || test(&fixture), &mut failed);
+        }
+    }
+    match engine::Engine::find() {
+        Ok(engine) => {
+            for (name, test) in docker::TESTS {
+                run(&args, format!("docker::{name}"), || test(&engine), &mut failed);
             }
         }
+        Err(why) => println!("skipped: docker: {why}"),
     }
     println!("{} failed: {failed:?}", failed.len());
     std::process::ExitCode::from(u8::from(!failed.is_empty()))
+}
+
+fn run(args: &[String], name: String, test: impl FnOnce(), failed: &mut Vec<String>) {
+    if !args.is_empty() && !args.iter().any(|arg| name.contains(arg)) {
+        return;
+    }
+    let start = Instant::now();
+    let result = catch_unwind(std::panic::AssertUnwindSafe(test));
+    let word = if result.is_ok() { "ok" } else { "FAILED" };
+    println!("test {name} ... {word} ({} ms)", start.elapsed().as_millis());
+    if result.is_err() {
+        failed.push(name);
+    }
 }
