@@ -14,7 +14,7 @@ use patchrl_model::{FetchWheel, Policy, Progress, Sources, resolve};
 use patchrl_reward::{Fitness, Form, Judge, Preparer, Ready, Settings as JudgeSettings};
 use patchrl_rollout::{Roller, SamplingConfig};
 use patchrl_sandbox::host::{self, Trusted};
-use patchrl_sandbox::{Limits, Local, TierChoice};
+use patchrl_sandbox::{Docker, DockerSettings, Limits, Local, Places, Tell, TierChoice};
 use patchrl_task::{Split, Task};
 use patchrl_train::Listener as _;
 use sha2::{Digest as _, Sha256};
@@ -29,6 +29,7 @@ pub(crate) struct Session<'a> {
     pub(crate) environment: &'a Environment,
     pub(crate) sandbox: Arc<Local>,
     pub(crate) judge: Judge,
+    docker: Option<Docker>,
 }
 
 impl<'a> Session<'a> {
@@ -36,6 +37,22 @@ impl<'a> Session<'a> {
     pub(crate) fn open(
         settings: &'a Settings,
         environment: &'a Environment,
+    ) -> anyhow::Result<Self> {
+        Self::start(settings, environment, |places| places)
+    }
+
+    /// The same with a container of its own for each verdict.
+    pub(crate) fn open_fresh(
+        settings: &'a Settings,
+        environment: &'a Environment,
+    ) -> anyhow::Result<Self> {
+        Self::start(settings, environment, Places::fresh)
+    }
+
+    fn start(
+        settings: &'a Settings,
+        environment: &'a Environment,
+        kind: impl FnOnce(Places) -> Places,
     ) -> anyhow::Result<Self> {
         let sandbox = Arc::new(open_sandbox(settings.sandbox, environment)?);
         let limits =
@@ -50,8 +67,26 @@ impl<'a> Session<'a> {
             workers: settings.workers,
             seed: settings.train.seed,
         };
-        let judge = Judge::new(Arc::clone(&sandbox), judging);
-        Ok(Self { settings, environment, sandbox, judge })
+        let mut places = Places::new(Arc::clone(&sandbox));
+        let docker = match settings.sandbox {
+            SandboxChoice::Docker => Some(connect(settings, environment)?),
+            SandboxChoice::Local | SandboxChoice::None => None,
+        };
+        if let Some(docker) = &docker {
+            places = places.with_docker(docker.clone());
+        }
+        let judge = Judge::with_places(kind(places), judging);
+        Ok(Self { settings, environment, sandbox, judge, docker })
+    }
+
+    /// Makes tasks ready where this session runs them.
+    pub(crate) fn preparer(&self) -> Preparer {
+        let (repos, cache) = (self.settings.repos.clone(), self.environment.cache.clone());
+        let preparer = Preparer::new(repos, cache);
+        match &self.docker {
+            Some(docker) => preparer.with_docker(docker.clone()),
+            None => preparer,
+        }
     }
 
     /// Find the model's files, downloading them if need be.
@@ -72,7 +107,7 @@ impl<'a> Session<'a> {
         tasks: &[Task],
         console: &mut Console,
     ) -> anyhow::Result<Vec<Ready>> {
-        let preparer = Preparer::new(self.settings.repos.clone(), self.environment.cache.clone());
+        let preparer = self.preparer();
         let total = tasks.len() as u64;
         let mut ready = Vec::with_capacity(tasks.len());
         for (i, task) in tasks.iter().enumerate() {
@@ -194,13 +229,23 @@ pub(crate) fn fit(
     Ok(kept)
 }
 
+/// The engine, with as many containers at a time as evaluations.
+fn connect(settings: &Settings, environment: &Environment) -> anyhow::Result<Docker> {
+    Ok(Docker::connect(&DockerSettings {
+        host: environment.docker_host.clone(),
+        workers: settings.workers.max(1),
+        tell: Tell::new(|notice| crate::printer::say(&notice.to_string())),
+        ..DockerSettings::default()
+    })?)
+}
+
 /// The sandbox that the user chose.
 pub(crate) fn open_sandbox(
     choice: SandboxChoice,
     environment: &Environment,
 ) -> anyhow::Result<Local> {
     let choice = match choice {
-        SandboxChoice::Local => TierChoice::Auto,
+        SandboxChoice::Local | SandboxChoice::Docker => TierChoice::Auto,
         SandboxChoice::None => TierChoice::NoneByName,
     };
     Ok(Local::start(choice, &environment.state)?)

@@ -53,6 +53,8 @@ pub(crate) enum SandboxChoice {
     /// The strongest tier this machine gives; refused where it gives none.
     #[default]
     Local,
+    /// A container of the image that a task names; tasks without one run locally.
+    Docker,
     /// No protection at all, by name only.
     None,
 }

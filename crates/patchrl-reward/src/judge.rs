@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use patchrl_patch::{ApplyFault, Changes, Edit};
-use patchrl_sandbox::{Bytes, Ending, Limits, Local};
+use patchrl_sandbox::{Bytes, Ending, Limits, Local, Places};
 
 use self::run::{Key, Needs, Verdict};
 use crate::component::{self, Added, Asked, Form, Function, Source, Term};
@@ -58,7 +58,7 @@ impl Default for Settings {
 
 /// Judges answers. Shared by all threads of a run.
 pub struct Judge {
-    sandbox: Arc<Local>,
+    places: Places,
     settings: Settings,
     seen: Mutex<BTreeMap<Key, Verdict>>,
 }
@@ -107,9 +107,14 @@ type Gate<'a> = Result<Box<Pending<'a>>, Box<Judgement>>;
 
 impl Judge {
     /// A judge that runs tests in `sandbox`.
-    pub fn new(sandbox: Arc<Local>, mut settings: Settings) -> Self {
+    pub fn new(sandbox: Arc<Local>, settings: Settings) -> Self {
+        Self::with_places(Places::new(sandbox), settings)
+    }
+
+    /// A judge that runs the tests of tasks with an image in containers.
+    pub fn with_places(places: Places, mut settings: Settings) -> Self {
         settings.limits.output = settings.limits.output.max(Bytes::mib(16));
-        Self { sandbox, settings, seen: Mutex::new(BTreeMap::new()) }
+        Self { places, settings, seen: Mutex::new(BTreeMap::new()) }
     }
 
     /// The numbers and policies of this judge.

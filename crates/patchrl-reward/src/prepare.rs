@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use patchrl_patch::Changes;
 use patchrl_sandbox::host::{self, Trusted};
 use patchrl_sandbox::python::{self, Interpreter, VenvSpec};
-use patchrl_sandbox::{SandboxError, git};
+use patchrl_sandbox::{Docker, ImageName, ImagePlace, SandboxError, git};
 use patchrl_task::{Environment, Task};
 use sha2::{Digest, Sha256};
 
@@ -38,6 +38,8 @@ pub struct Preparer {
     interpreters: Mutex<BTreeMap<Option<String>, Interpreter>>,
     /// Clones of the toy set written or seen so far, by name.
     toys: Mutex<BTreeMap<String, PathBuf>>,
+    /// The engine for tasks that name an image.
+    docker: Option<Docker>,
 }
 
 /// A task with all it needs on this machine.
@@ -58,6 +60,17 @@ pub struct Ready {
     pub(crate) read_only: Vec<PathBuf>,
     /// Program of the interpreter.
     python: String,
+    /// Where the tests run, if not here.
+    pub(crate) image: Option<ImagePlace>,
+}
+
+/// What a task needs that the tests see.
+struct Ground {
+    environment: Environment,
+    base: PathBuf,
+    python: String,
+    read_only: Vec<PathBuf>,
+    image: Option<ImagePlace>,
 }
 
 impl Preparer {
@@ -71,28 +84,24 @@ impl Preparer {
             cache_dir: cache_dir.into(),
             interpreters: Mutex::default(),
             toys: Mutex::default(),
+            docker: None,
         }
+    }
+
+    /// Take tree and interpreter of tasks that name an image from there.
+    #[must_use]
+    pub fn with_docker(mut self, docker: Docker) -> Self {
+        self.docker = Some(docker);
+        self
     }
 
     /// Make a task ready. Cheap when its tree and environment are there already.
     pub fn prepare(&self, task: &Task) -> Result<Ready, PrepareError> {
-        let fail = |source| PrepareError::Sandbox { task: task.id.to_string(), source };
-        let environment = task.known_environment().ok_or_else(|| PrepareError::NoEnvironment {
-            task: task.id.to_string(),
-            repo: task.repo.clone(),
-            version: task.version.clone().unwrap_or_else(|| "?".to_owned()),
-        })?;
-        let mirror = self.mirror(task)?;
-        let interpreter = self.interpreter(environment.python.as_deref()).map_err(fail)?;
-        let (program, read_only) = if environment.requirements.is_empty() {
-            (interpreter.path.clone(), interpreter.prefixes.clone())
-        } else {
-            let spec = VenvSpec::new(interpreter, environment.requirements.clone());
-            let venv = python::build_venv(&spec, &self.folder("venvs")?).map_err(fail)?;
-            (venv.python, venv.read_only)
-        };
-        let program = program.display().to_string();
-        let base = self.tree(task, &environment, &mirror, &program)?;
+        let Ground { environment, base, python: program, read_only, image } =
+            match (&self.docker, task.image()) {
+                (Some(docker), Some(image)) => self.in_image(task, docker, image)?,
+                _ => self.here(task)?,
+            };
         let tree = FsTree::new(&base);
         let tests = test_files(task, &tree)?;
         let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
@@ -120,7 +129,46 @@ impl Preparer {
             oracle,
             read_only,
             python: program,
+            image,
         })
+    }
+
+    /// A tree and an environment on this machine.
+    fn here(&self, task: &Task) -> Result<Ground, PrepareError> {
+        let fail = |source| PrepareError::Sandbox { task: task.id.to_string(), source };
+        let environment = task.known_environment().ok_or_else(|| PrepareError::NoEnvironment {
+            task: task.id.to_string(),
+            repo: task.repo.clone(),
+            version: task.version.clone().unwrap_or_else(|| "?".to_owned()),
+        })?;
+        let mirror = self.mirror(task)?;
+        let interpreter = self.interpreter(environment.python.as_deref()).map_err(fail)?;
+        let (program, read_only) = if environment.requirements.is_empty() {
+            (interpreter.path.clone(), interpreter.prefixes.clone())
+        } else {
+            let spec = VenvSpec::new(interpreter, environment.requirements.clone());
+            let venv = python::build_venv(&spec, &self.folder("venvs")?).map_err(fail)?;
+            (venv.python, venv.read_only)
+        };
+        let python = program.display().to_string();
+        let base = self.tree(task, &environment, &mirror, &python)?;
+        Ok(Ground { environment, base, python, read_only, image: None })
+    }
+
+    /// The tree of an image. Its packages are there already: of the environment only the
+    /// command, the variables and the runner are used, and an interpreter with a slash.
+    fn in_image(&self, task: &Task, docker: &Docker, image: &str) -> Result<Ground, PrepareError> {
+        let fail = |source| PrepareError::Sandbox { task: task.id.to_string(), source };
+        let name = ImageName::parse(image).map_err(fail)?;
+        let place = ImagePlace { image: name, workdir: task.workdir().to_owned() };
+        let mut environment = task.environment.clone().unwrap_or_else(Environment::pytest);
+        environment.install = None;
+        let id = docker.image_id(&place.image).map_err(fail)?;
+        let base = self.folder("images")?.join(digest(&[id.as_bytes(), place.workdir.as_bytes()]));
+        docker.export(&place.image, &place.workdir, &base).map_err(fail)?;
+        let own = environment.python.clone().filter(|it| it.contains('/'));
+        let python = own.unwrap_or_else(|| interpreter_of(&place.image).to_owned());
+        Ok(Ground { environment, base, python, read_only: Vec::new(), image: Some(place) })
     }
 
     fn interpreter(&self, version: Option<&str>) -> Result<Interpreter, SandboxError> {
@@ -262,7 +310,19 @@ impl Ready {
     /// Names everything about this task that decides a test run.
     pub(crate) fn content_id(&self) -> String {
         let environment = serde_json::to_string(&self.environment).unwrap_or_default();
-        format!("{}@{} {} {environment}", self.task.repo, self.task.base_commit, self.python)
+        let place = self.image.as_ref().map(|_| self.base.display().to_string());
+        let (repo, commit) = (&self.task.repo, &self.task.base_commit);
+        format!("{repo}@{commit} {place:?} {} {environment}", self.python)
+    }
+}
+
+/// The interpreter that runs the tests of an image: of those that the SWE-bench harness
+/// builds the one of its environment.
+fn interpreter_of(image: &ImageName) -> &'static str {
+    if image.as_str().contains("sweb.eval.") {
+        "/opt/miniconda3/envs/testbed/bin/python"
+    } else {
+        "python3"
     }
 }
 

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ImageName;
+
 /// A size in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Bytes(pub u64);
@@ -102,6 +104,18 @@ pub struct Job {
     pub collect: Vec<String>,
     /// When to stop it.
     pub limits: Limits,
+    /// Run it in a container of this image instead, on the image's own tree: `base` and
+    /// `read_only` are not used. For [`crate::Places`].
+    pub image: Option<ImagePlace>,
+}
+
+/// A folder of an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImagePlace {
+    /// The image.
+    pub image: ImageName,
+    /// The folder, absolute.
+    pub workdir: String,
 }
 
 impl Job {
@@ -118,6 +132,7 @@ impl Job {
             read_only: Vec::new(),
             collect: Vec::new(),
             limits: Limits::default(),
+            image: None,
         }
     }
 }

@@ -12,6 +12,7 @@ pub mod host;
 mod init;
 mod job;
 mod local;
+mod places;
 mod probe;
 pub mod python;
 mod scratch;
@@ -22,7 +23,8 @@ pub use docker::{
 };
 pub use error::SandboxError;
 pub use init::init_main;
-pub use job::{Bytes, Ending, FileWrite, Job, Limits, Output, Tier, TierChoice};
+pub use job::{Bytes, Ending, FileWrite, ImagePlace, Job, Limits, Output, Tier, TierChoice};
 pub use local::Local;
 pub use local::record::{Reaped, reap};
+pub use places::Places;
 pub use probe::{Feature, Report, probe, probe_with_init};

@@ -61,6 +61,16 @@ impl Environment {
         }
     }
 
+    /// Any Python 3 and pytest, which must be there.
+    pub fn pytest() -> Self {
+        let words = ["{python}", "-m", "pytest", "-rA"];
+        Self {
+            test_command: words.map(str::to_owned).to_vec(),
+            runner: Runner::Pytest,
+            ..Self::unittest()
+        }
+    }
+
     /// The command that runs `test_files`: placeholders filled, files appended for the runners
     /// that take them (unittest discovers its own). Files that hold no tests are left out.
     pub fn test_argv(&self, python: &str, tree: &str, test_files: &[String]) -> Vec<String> {

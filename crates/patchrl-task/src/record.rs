@@ -176,6 +176,18 @@ impl Task {
         self.environment.clone().or_else(|| environment::known(&self.repo, self.version.as_deref()))
     }
 
+    /// The image that the row says its tests run in: `image`, `image_name` or `docker_image`.
+    pub fn image(&self) -> Option<&str> {
+        let columns = ["image", "image_name", "docker_image"];
+        let text = |name: &&str| self.extra.get(*name).and_then(Value::as_str);
+        columns.iter().find_map(text).filter(|image| !image.is_empty())
+    }
+
+    /// The folder of the repository in the image: `workdir`, or SWE-bench's.
+    pub fn workdir(&self) -> &str {
+        self.extra.get("workdir").and_then(Value::as_str).unwrap_or("/testbed")
+    }
+
     /// Files of the gold patch that exist at the base commit, in the patch's order: what a prompt
     /// with oracle file context shows.
     pub fn touched_files(&self) -> Vec<String> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use patchrl_reward::{Fitness, Preparer};
+use patchrl_reward::Fitness;
 use patchrl_train::Listener as _;
 use serde_json::json;
 
@@ -89,7 +89,7 @@ fn validate(flags: &Validate, environment: &Environment) -> anyhow::Result<Exit>
     let session = Session::open(&settings, environment)?;
     let wanted = |id: &str| flags.only.as_deref().is_none_or(|only| id.contains(only));
     let tasks = session.tasks(|task| wanted(task.id.as_str()))?;
-    let preparer = Preparer::new(settings.repos.clone(), environment.cache.clone());
+    let preparer = session.preparer();
     let records = Records::new(environment);
     let mut counts = BTreeMap::<Fitness, u64>::new();
     let mut seconds = Vec::new();

@@ -160,7 +160,7 @@ impl Judge {
 
     /// One job; once more if the sandbox itself failed.
     fn start(&self, job: &Job) -> Result<Output, String> {
-        let output = self.sandbox.run(job).or_else(|_| self.sandbox.run(job));
+        let output = self.places.run(job).or_else(|_| self.places.run(job));
         output.map_err(|e: SandboxError| e.to_string())
     }
 
@@ -179,6 +179,7 @@ impl Judge {
             .collect();
         job.read_only.clone_from(&ready.read_only);
         job.limits = self.settings.limits.clone();
+        job.image.clone_from(&ready.image);
         let output = self.start(&job)?;
         Ok((output.success(), output.wall.as_secs_f64()))
     }
@@ -208,6 +209,7 @@ impl Judge {
         job.read_only.clone_from(&ready.read_only);
         job.collect = command.result_file.iter().cloned().collect();
         job.limits = self.settings.limits.clone();
+        job.image.clone_from(&ready.image);
         job
     }
 

@@ -9,6 +9,7 @@
 mod archive;
 mod command;
 mod container;
+mod export;
 mod fault;
 mod gate;
 mod image;

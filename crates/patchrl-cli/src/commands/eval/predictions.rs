@@ -4,7 +4,6 @@ use std::path::Path;
 
 use patchrl_eval::harness::{Prediction, load_predictions};
 use patchrl_eval::{Verdict, Verdicts, Work};
-use patchrl_reward::Preparer;
 use patchrl_train::Listener as _;
 use serde_json::json;
 
@@ -21,7 +20,7 @@ pub(super) fn run(
     out: &Path,
     json: bool,
 ) -> anyhow::Result<Exit> {
-    let session = Session::open(settings, environment)?;
+    let session = Session::open_fresh(settings, environment)?;
     let tasks = session.tasks(|_| true)?;
     let bad = |e: &dyn std::fmt::Display, hint: &str| usage(format!("{e}"), hint.to_owned());
     let predictions = if predictions == Path::new("gold") {
@@ -43,7 +42,7 @@ pub(super) fn run(
     if strange > 0 {
         console.say(&format!("{strange} predictions are for instances that `--tasks` lacks"));
     }
-    let preparer = Preparer::new(settings.repos.clone(), environment.cache.clone());
+    let preparer = session.preparer();
     let work = Work {
         judge: &session.judge,
         sandbox: &session.sandbox,
