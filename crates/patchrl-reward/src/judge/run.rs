@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use patchrl_patch::{Changes, Entry, Mode as FileMode};
-use patchrl_sandbox::{Ending, FileWrite, Job, Output, SandboxError};
+use patchrl_sandbox::{Ending, FileWrite, Job, Output};
 use sha2::{Digest, Sha256};
 
 use super::Judge;
@@ -23,6 +23,9 @@ const LOG_TAIL: usize = 16 << 10;
 /// Verdicts kept. A run of 10,000 steps meets more trees than this only if it
 /// judges more than 25 new ones a step.
 const CACHED: usize = 1 << 18;
+
+/// How often a job is run again that failed through no fault of its own.
+const RETRIES: u32 = 3;
 
 /// Compiles each file named, executes none. Without `site`, so that no path file runs.
 const COMPILE: &str = "\
@@ -158,10 +161,16 @@ impl Judge {
         verdict.tests.map(|run| run.graded).ok_or_else(|| "no tests ran".to_owned())
     }
 
-    /// One job; once more if the sandbox itself failed.
+    /// One job; again if the sandbox itself failed.
     fn start(&self, job: &Job) -> Result<Output, String> {
-        let output = self.places.run(job).or_else(|_| self.places.run(job));
-        output.map_err(|e: SandboxError| e.to_string())
+        let mut left = RETRIES;
+        loop {
+            match self.places.run(job) {
+                Err(e) if left == 0 => return Err(e.to_string()),
+                Err(_) => left -= 1,
+                Ok(output) => return Ok(output),
+            }
+        }
     }
 
     /// Does every Python file that `changes` leaves compile? And the seconds it took.

@@ -30,6 +30,6 @@ pub(crate) fn value(reward: &Reward, outcome: &Outcome, parts: &Parts) -> f64 {
     match outcome {
         Outcome::Resolved => 1.0,
         _ if !parts.applied => reward.without_patch(outcome),
-        _ => -reward.regression_penalty * parts.p2p_broken(),
+        _ => 0.0 - reward.regression_penalty * parts.p2p_broken(),
     }
 }

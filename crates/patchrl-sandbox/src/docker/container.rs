@@ -32,8 +32,18 @@ use crate::{Bytes, Ending, FileWrite, Limits, Output, SandboxError};
 const CAPABILITIES: [&str; 7] =
     ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID"];
 
-/// Processes beside the job's: the init, the idle shell, the job's own first shell.
+/// Processes beside the job's: the first one, the shell that idles, the job's own shell.
 const OUR_PROCESSES: u32 = 3;
+
+/// Exit code of a command that was killed, or whose container was.
+const KILLED: i32 = 128 + libc::SIGKILL;
+/// How often the container of such a command is looked at, 50 ms apart.
+const LAST_BREATH: u32 = 20;
+
+/// The first process of a container, which nobody inside can kill: idles in any image with a
+/// shell, as words on its standard input never come, and takes in orphans while it waits.
+/// So a container that ended before it was told to was killed from outside.
+const IDLE: &str = "while :; do (read -r _); done";
 
 /// For deletions before a job.
 const HOUSEKEEPING: Duration = Duration::from_mins(1);
@@ -149,9 +159,17 @@ impl Container {
                 start(&docker.engine, &self.name).await?;
             }
             let seen = self.command(job).await;
-            stop(&docker.engine, &self.name).await?;
+            let killed = matches!(&seen, Ok(seen) if seen.how == How::Exited(KILLED));
+            let ended = killed && self.ends_now().await?;
+            let ran = stop(&docker.engine, &self.name).await? && !ended;
             let seen = seen?;
             let ending = self.ending(seen.how).await?;
+            if !ran && ending != Ending::OutOfMemory {
+                return Err(SandboxError::EngineGone {
+                    what: "a job".to_owned(),
+                    why: "its container was killed".to_owned(),
+                });
+            }
             let mut collected = BTreeMap::new();
             for path in &job.collect {
                 if let Some(bytes) = archive::get(&docker.engine, &self.name, path).await? {
@@ -259,6 +277,21 @@ impl Container {
     }
 
     /// Ask the stopped container what ended the command.
+    /// Whether the container is about to end without us: its processes die first.
+    async fn ends_now(&self) -> Result<bool, SandboxError> {
+        let what = "the state of a container";
+        let engine = &self.docker.engine;
+        for _ in 0..LAST_BREATH {
+            let asked = engine.ask(what, engine.calls.inspect_container(&self.name, None)).await?;
+            let container = asked.map_err(|e| fault::of_container(what, e))?;
+            if container.state.and_then(|state| state.running) == Some(false) {
+                return Ok(true);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(false)
+    }
+
     async fn ending(&self, how: How) -> Result<Ending, SandboxError> {
         let what = "the state of a container";
         let engine = &self.docker.engine;
@@ -354,16 +387,15 @@ fn body(engine: &Engine, image: &ImageName, limits: &Limits) -> ContainerCreateB
         cap_drop: Some(vec!["ALL".to_owned()]),
         cap_add: Some(CAPABILITIES.map(str::to_owned).into()),
         security_opt: Some(vec!["no-new-privileges".to_owned()]),
-        init: Some(true),
+        // It would end with the shell that it started, which a job can kill.
+        init: Some(false),
         log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
         ..HostConfig::default()
     };
     ContainerCreateBody {
         image: Some(image.as_str().to_owned()),
-        // A shell that waits for words on its standard input, which never come: it
-        // idles in any image that has one.
         entrypoint: Some(vec!["/bin/sh".to_owned()]),
-        cmd: Some(Vec::new()),
+        cmd: Some(vec!["-c".to_owned(), IDLE.to_owned()]),
         open_stdin: Some(true),
         // The engine makes this folder, which spares us a copy.
         working_dir: Some(archive::OUT.to_owned()),
@@ -385,14 +417,13 @@ async fn start(engine: &Engine, name: &str) -> Result<(), SandboxError> {
     started.map_err(|e| fault::of_container(what, e))
 }
 
-/// Kill everything in a container.
-async fn stop(engine: &Engine, name: &str) -> Result<(), SandboxError> {
+/// Kill everything in a container. False if it had ended already.
+async fn stop(engine: &Engine, name: &str) -> Result<bool, SandboxError> {
     let what = "the end of a container";
     let options = KillContainerOptionsBuilder::default().signal("SIGKILL").build();
     match engine.ask(what, engine.calls.kill_container(name, Some(options))).await? {
-        // Not running: the job ended all of it by itself.
-        Err(e) if fault::is_status(&e, 409) => Ok(()),
-        other => other.map_err(|e| fault::of_container(what, e)),
+        Err(e) if fault::is_status(&e, 409) => Ok(false),
+        other => other.map(|()| true).map_err(|e| fault::of_container(what, e)),
     }
 }
 

@@ -30,7 +30,9 @@ pub(crate) const TESTS: &[Test] = &[
     ("files_go_in_and_out", files),
     ("a_job_finds_the_files_of_the_one_before", session),
     ("a_reset_gives_the_image_back", reset),
-    ("a_job_that_ends_its_container_has_an_ending", suicide),
+    ("a_job_that_would_end_its_container_has_an_ending", suicide),
+    ("a_container_that_was_killed_is_nobody_s_verdict", killed),
+    ("the_files_of_an_image_are_copied_out", copied_out),
     ("a_job_that_cannot_start_is_an_error", cannot_start),
     ("nothing_is_left", nothing_left),
     ("a_killed_owner_leaves_what_reap_finds", killed_owner),
@@ -255,15 +257,46 @@ fn suicide(engine: &Engine) {
     let docker = engine.docker();
     let mut container = docker.warm(&image(), &shell("").limits).unwrap();
     for script in [
-        "kill -9 -1; sleep 9",
-        "kill -TERM 1; sleep 9",
-        "echo 'exit 7' > /proc/1/fd/0; kill -9 $PPID 7 8 9; sleep 9",
+        "kill -9 -1; exit 3",
+        "kill -TERM 1; kill -KILL 1; exit 3",
+        "echo 'exit 7' > /proc/1/fd/0; kill -9 $PPID 7 8 9; exit 3",
     ] {
         let output = container.run(&shell(script)).unwrap();
         assert!(matches!(output.ending, Ending::Exited(1..)), "{script}: {}", output.ending);
         container.reset().unwrap();
     }
     assert!(container.run(&shell("true")).unwrap().success());
+}
+
+fn killed(engine: &Engine) {
+    let docker = engine.docker();
+    let mut container = docker.warm(&image(), &shell("").limits).unwrap();
+    let name = container.name().to_owned();
+    let error = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(std::time::Duration::from_millis(700));
+            engine.ask("POST", &format!("/containers/{name}/kill"), &[]).unwrap();
+        });
+        container.run(&shell("sleep 5")).unwrap_err()
+    });
+    assert!(error.is_worth_retrying(), "{error}");
+    container.reset().unwrap();
+    assert!(container.run(&shell("true")).unwrap().success());
+}
+
+fn copied_out(engine: &Engine) {
+    let docker = engine.docker();
+    let folder = tempfile::tempdir().unwrap();
+    let tree = folder.path().join("tree");
+    docker.export(&image(), "/testbed", &tree).unwrap();
+    assert_eq!(fs_err::read(tree.join("a.txt")).unwrap(), b"a\n");
+    assert_eq!(fs_err::read(tree.join("pkg/b.txt")).unwrap(), b"b\n");
+    assert_eq!(fs_err::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
+    assert!(!docker.image_id(&image()).unwrap().is_empty());
+    let nowhere = folder.path().join("none");
+    let error = docker.export(&image(), "/nope", &nowhere).unwrap_err();
+    assert!(error.to_string().contains("`/nope`"), "{error}");
+    assert!(!nowhere.exists());
 }
 
 fn cannot_start(engine: &Engine) {
