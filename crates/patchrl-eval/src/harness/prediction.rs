@@ -54,7 +54,7 @@ pub enum PredictionError {
 }
 
 /// Read `.jsonl` (one object a line), or `.json`: a list, or an object whose values they are;
-/// each also as `.gz`. Of several for one instance the last is kept, in the first one's place.
+/// each also as `.gz`. Several may be for one instance: reports of a run take the last.
 pub fn load_predictions(path: &Path) -> Result<Vec<Prediction>, PredictionError> {
     let fail = |source| PredictionError::File { path: path.to_owned(), source };
     let bad = |at, why: String| PredictionError::Record { path: path.to_owned(), at, why };
@@ -82,19 +82,8 @@ pub fn load_predictions(path: &Path) -> Result<Vec<Prediction>, PredictionError>
         };
         lines.map(parse).collect::<Result<_, _>>()?
     };
-    let mut places = std::collections::HashMap::new();
-    let mut predictions: Vec<Prediction> = Vec::with_capacity(records.len());
-    for (at, record) in records {
-        let prediction: Prediction =
-            serde_json::from_value(record).map_err(|e| bad(at, e.to_string()))?;
-        if let Some(place) = places.get(&prediction.instance_id) {
-            predictions[*place] = prediction;
-        } else {
-            places.insert(prediction.instance_id.clone(), predictions.len());
-            predictions.push(prediction);
-        }
-    }
-    Ok(predictions)
+    let parse = |(at, record)| serde_json::from_value(record).map_err(|e| bad(at, e.to_string()));
+    records.into_iter().map(parse).collect()
 }
 
 #[cfg(test)]
@@ -121,9 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_an_instance_counts_and_faults_are_placed() {
-        let lines = "{\"instance_id\": \"a\", \"model_patch\": \"x\"}\n{\"instance_id\": \"a\"}\n";
-        assert_eq!(load("p.jsonl", lines).unwrap()[0].model_patch, None);
+    fn faults_are_placed() {
         let fault = load("p.jsonl", "{\"instance_id\": \"a\"}\n{}\n").unwrap_err();
         assert!(fault.to_string().contains("record 2: missing field `instance_id`"), "{fault}");
     }

@@ -1,11 +1,13 @@
 //! `patchrl eval run --predictions`: patches that exist, judged by running the tests.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use patchrl_eval::harness::{Prediction, load_predictions};
 use patchrl_eval::{Verdict, Verdicts, Work};
+use patchrl_task::Task;
 use patchrl_train::Listener as _;
-use serde_json::json;
+use serde::Serialize;
 
 use crate::console::Console;
 use crate::exit::{Exit, usage};
@@ -57,30 +59,73 @@ pub(super) fn run(
     })?;
     console.clear();
     let found: Vec<&Verdict> = predictions.iter().filter_map(|it| verdicts.of(it)).collect();
-    let resolved = found.iter().filter(|it| it.resolved == Some(true)).count();
-    let (tests, seconds) = found
-        .iter()
-        .fold((0.0, 0.0), |(tests, all), it| (tests + it.test_seconds, all + it.seconds));
-    let lost = predictions.len() - strange - found.len();
-    let value = json!({
-        "tasks": tasks.len(), "predictions": predictions.len(), "judged": found.len(),
-        "resolved": resolved, "lost": lost, "seconds": seconds, "test_seconds": tests,
-    });
-    printer::report(Form::of(json), &value, || {
-        format!(
-            "{resolved} of {} instances resolved; {} of {} predictions judged, {lost} lost\n\
-             {:.1} s an evaluation, of which {:.1} % is not the tests",
-            tasks.len(),
-            found.len(),
-            predictions.len(),
-            seconds / found.len().max(1) as f64,
-            100.0 * (seconds - tests).max(0.0) / seconds.max(1e-9),
-        )
-    })?;
-    Ok(if lost > 0 { Exit::Internal } else { Exit::Success })
+    let report = report(&tasks, &predictions, strange, &found);
+    printer::report(Form::of(json), &report, || told(&report))?;
+    Ok(if report.lost > 0 { Exit::Internal } else { Exit::Success })
 }
 
-fn gold(task: &patchrl_task::Task) -> Prediction {
+#[derive(Serialize)]
+struct Report {
+    tasks: usize,
+    predictions: usize,
+    judged: usize,
+    lost: usize,
+    /// Instances with a prediction that resolves them.
+    resolved: usize,
+    /// Mean over the instances that were answered, by `k`: 1, and the samples that all have.
+    pass_at: BTreeMap<u64, f64>,
+    seconds: f64,
+    test_seconds: f64,
+}
+
+fn report(
+    tasks: &[Task],
+    predictions: &[Prediction],
+    strange: usize,
+    found: &[&Verdict],
+) -> Report {
+    // Samples and right ones of each instance.
+    let mut samples = BTreeMap::<&str, (u64, u64)>::new();
+    for verdict in found {
+        let (n, right) = samples.entry(&verdict.instance_id).or_default();
+        *n += 1;
+        *right += u64::from(verdict.resolved == Some(true));
+    }
+    let fewest = samples.values().map(|(n, _)| *n).min().unwrap_or(0);
+    let mean = |k: u64| {
+        let all: Option<f64> =
+            samples.values().map(|(n, right)| patchrl_eval::pass_at_k(*n, *right, k)).sum();
+        all.map(|sum| (k, sum / samples.len() as f64))
+    };
+    Report {
+        tasks: tasks.len(),
+        predictions: predictions.len(),
+        judged: found.len(),
+        lost: predictions.len() - strange - found.len(),
+        resolved: samples.values().filter(|(_, right)| *right > 0).count(),
+        pass_at: [1, fewest].into_iter().filter_map(mean).collect(),
+        seconds: found.iter().map(|it| it.seconds).sum(),
+        test_seconds: found.iter().map(|it| it.test_seconds).sum(),
+    }
+}
+
+fn told(report: &Report) -> String {
+    let pass = report.pass_at.iter().map(|(k, share)| format!(", pass@{k} {:.1} %", 100.0 * share));
+    format!(
+        "{} of {} instances resolved{}\n{} of {} predictions judged, {} lost\n\
+         {:.2} s an evaluation, of which {:.1} % is not the tests",
+        report.resolved,
+        report.tasks,
+        pass.collect::<String>(),
+        report.judged,
+        report.predictions,
+        report.lost,
+        report.seconds / report.judged.max(1) as f64,
+        100.0 * (report.seconds - report.test_seconds).max(0.0) / report.seconds.max(1e-9),
+    )
+}
+
+fn gold(task: &Task) -> Prediction {
     Prediction {
         instance_id: task.id.to_string(),
         model_patch: Some(task.patch.clone()),
