@@ -4,6 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "the tests start the binary itself")]
 
 mod errors;
+mod eval;
 mod jsonl;
 mod mission;
 mod resume;
