@@ -1,4 +1,4 @@
-//! Task sets on disk: JSON lines (plain or gzip) and JSON arrays.
+//! Task sets on disk: JSON lines and JSON arrays, plain or packed with gzip or zstd.
 //!
 //! Owns reading rows with the line and field of what is wrong, and writing a file whole or not at
 //! all. Does not know other formats or the network. A row may be 64 MiB, a file 4 GiB unpacked.
@@ -11,6 +11,7 @@ use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use fs_err as fs;
+use ruzstd::decoding::StreamingDecoder;
 use serde_json::Value;
 
 use crate::record::{FieldFault, Task, TaskId};
@@ -30,7 +31,9 @@ pub enum TaskError {
         source: io::Error,
     },
     /// The ending names no format.
-    #[error("`{path}` is no task file: its name ends in none of .jsonl, .jsonl.gz, .json")]
+    #[error(
+        "`{path}` is no task file: its name ends in none of .jsonl, .json, and .gz or .zst after them"
+    )]
     Format {
         /// Which file.
         path: PathBuf,
@@ -82,7 +85,8 @@ impl TaskError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::File { source, .. } if source.kind() == io::ErrorKind::NotFound => Some(
-                "give the path of a task set: SWE-bench rows as .jsonl, .jsonl.gz or .json".into(),
+                "give the path of a task set: SWE-bench rows as .jsonl or .json, also .gz or .zst"
+                    .into(),
             ),
             Self::File { .. } => None,
             Self::Format { .. } => Some("convert the rows to JSON lines (.jsonl)".into()),
@@ -100,9 +104,9 @@ impl TaskError {
 pub fn load(path: &Path) -> Result<Vec<Task>, TaskError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     let fail = |source| TaskError::File { path: path.to_owned(), source };
-    let (stem, packed) = match name.strip_suffix(".gz") {
-        Some(stem) => (stem, true),
-        None => (name.as_str(), false),
+    let (stem, packing) = match name.rsplit_once('.') {
+        Some((stem, packing @ ("gz" | "zst"))) => (stem, packing),
+        _ => (name.as_str(), ""),
     };
     let read = match stem.rsplit_once('.') {
         Some((_, "jsonl")) => read_lines,
@@ -110,8 +114,14 @@ pub fn load(path: &Path) -> Result<Vec<Task>, TaskError> {
         _ => return Err(TaskError::Format { path: path.to_owned() }),
     };
     let file = fs::File::open(path).map_err(fail)?;
-    let reader: Box<dyn Read> =
-        if packed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
+    let reader: Box<dyn Read> = match packing {
+        "gz" => Box::new(MultiGzDecoder::new(file)),
+        "zst" => {
+            let decoder = StreamingDecoder::new(file);
+            Box::new(decoder.map_err(|e| fail(io::Error::new(io::ErrorKind::InvalidData, e)))?)
+        }
+        _ => Box::new(file),
+    };
     read(Box::new(BufReader::new(reader.take(MAX_FILE))), path)
 }
 
@@ -120,9 +130,12 @@ pub fn parse_lines(text: &str, path: &Path) -> Result<Vec<Task>, TaskError> {
     read_lines(Box::new(io::Cursor::new(text.to_owned())), path)
 }
 
-/// Writes a task set as JSON lines, packed if the name ends in `.gz`. An existing file is replaced
+/// Writes a task set as JSON lines, packed if the name ends in `.gz`; `.zst` is only read. An existing file is replaced
 /// only when the new one is whole.
 pub fn save(path: &Path, tasks: &[Task]) -> Result<(), TaskError> {
+    if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("zst")) {
+        return Err(TaskError::Format { path: path.to_owned() });
+    }
     let fail = |source| TaskError::File { path: path.to_owned(), source };
     let mut bytes = Vec::new();
     for task in tasks {

@@ -78,3 +78,24 @@ fn saved_sets_come_back_in_each_format() {
     let left = fs_err::read_dir(&folder).expect("the folder is there").count();
     assert_eq!(left, 3, "no half-written file stays");
 }
+
+/// One frame with one block that is not compressed, as RFC 8878 has it.
+fn zstd_frame(text: &str) -> Vec<u8> {
+    let size = text.len() as u32;
+    let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0xa0];
+    frame.extend(size.to_le_bytes());
+    frame.extend(&(size << 3 | 1).to_le_bytes()[..3]);
+    frame.extend(text.bytes());
+    frame
+}
+
+#[test]
+fn zstd_is_unpacked_and_what_is_none_is_named() {
+    let path = folder("packed").join("t.jsonl.zst");
+    fs_err::write(&path, zstd_frame(&format!("{}\n", row("a")))).expect("the folder takes files");
+    let tasks = load(&path).expect("a frame of rows");
+    assert_eq!(tasks[0].id.as_str(), "a");
+    assert!(matches!(save(&path, &tasks), Err(TaskError::Format { .. })), "not packed by us");
+    fs_err::write(&path, "no frame").expect("the folder takes files");
+    assert!(matches!(load(&path), Err(TaskError::File { .. })));
+}
