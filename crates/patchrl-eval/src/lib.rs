@@ -1,11 +1,13 @@
 //! How good is it: shares of answers that are a patch, that apply, that resolve; the SWE-bench
-//! harness's verdicts and reports; comparisons of two runs.
+//! harness's verdicts and reports; problems of one function; comparisons of two runs.
 
 mod compare;
+mod functions;
 pub mod harness;
 mod shares;
 mod verdicts;
 
 pub use compare::{Comparison, compare, pass_at_k};
+pub use functions::{Checked, Checker, NoProblem, Problem};
 pub use shares::{EvalConfig, Evaluator, Shares};
 pub use verdicts::{Verdict, Verdicts, VerdictsError, Work};

@@ -1,6 +1,7 @@
 //! `patchrl eval`: measure a model on tasks, grade logs, compare runs.
 
 mod compare;
+mod functions;
 mod grade;
 mod predictions;
 mod script;
@@ -29,6 +30,10 @@ pub(crate) enum Eval {
     Parse(grade::Parse),
     /// The script that runs each instance's tests, one JSON object a line.
     Script(script::Script),
+    /// Run samples of MBPP in the sandbox: pass@k.
+    Mbpp(functions::Functions),
+    /// Run samples of `HumanEval` in the sandbox: pass@k.
+    Humaneval(functions::Functions),
     /// Paired difference of two runs, with its interval.
     Compare(compare::Compare),
 }
@@ -82,6 +87,7 @@ pub(crate) fn run(command: &Eval, environment: &Environment) -> anyhow::Result<E
         Eval::Grade(flags) => grade::grade(flags),
         Eval::Parse(flags) => grade::parse(flags),
         Eval::Script(flags) => script::run(flags),
+        Eval::Mbpp(flags) | Eval::Humaneval(flags) => functions::run(flags, environment),
         Eval::Compare(flags) => compare::run(flags),
     }
 }

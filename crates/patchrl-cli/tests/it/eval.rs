@@ -152,5 +152,32 @@ fn judging_goes_on_where_it_was_stopped() {
     assert!(again.starts_with(first) && again.lines().count() == 2, "{again}");
 }
 
+#[test]
+fn samples_of_functions_run_in_the_sandbox() {
+    let dir = tempfile::tempdir().unwrap();
+    let problem = json!({
+        "task_id": 7, "code": "def f(): return 1", "test_list": ["assert f() == 1"],
+    });
+    write(&dir.path().join("mbpp.jsonl"), &[problem]);
+    let samples = [
+        "def f(): return 1",
+        "def f(): return 2",
+        "import os; os._exit(0)",
+        "def f(): return 1\nwhile True: pass",
+        "open('/etc/x', 'w')",
+    ];
+    let line = |code: &&str| json!({"task_id": 7, "completion": code});
+    write(&dir.path().join("s.jsonl"), &samples.iter().map(line).collect::<Vec<_>>());
+    let words = ["eval", "mbpp", "mbpp.jsonl", "--samples", "s.jsonl", "--timeout", "5"];
+    let words = [&words[..], &["--out", "o.jsonl", "--json"]].concat();
+    let said = &lines(&run(dir.path(), &words, ""))[0];
+    assert_eq!((&said["samples"], &said["lost"]), (&json!(5), &json!(0)));
+    assert_eq!(said["pass_at"], json!({"1": 0.2, "5": 1.0}));
+    let out = fs_err::read_to_string(dir.path().join("o.jsonl")).unwrap();
+    let passed = out.lines().map(|line| line.contains("\"passed\":true")).collect::<Vec<_>>();
+    assert_eq!(passed, [true, false, false, false, false], "{out}");
+    assert!(out.lines().nth(3).unwrap().contains("timed out"), "{out}");
+}
+
 /// A task of the toy set.
 const ID: &str = "patchrl-toy__grids-1";
