@@ -81,6 +81,9 @@ pub fn pass_at_k(n: u64, right: u64, k: u64) -> Option<f64> {
     if n - right < k {
         return Some(1.0);
     }
+    if k == 1 {
+        return Some(right as f64 / n as f64);
+    }
     let all_wrong: f64 = (n - right + 1..=n).map(|i| 1.0 - k as f64 / i as f64).product();
     Some(1.0 - all_wrong)
 }
@@ -109,7 +112,7 @@ mod tests {
     #[test]
     fn pass_at_k_is_the_share_of_draws() {
         assert_eq!(pass_at_k(10, 0, 1), Some(0.0));
-        assert_eq!(pass_at_k(10, 3, 1), Some(1.0 - 0.7));
+        assert_eq!(pass_at_k(10, 3, 1), Some(0.3));
         assert_eq!(pass_at_k(4, 2, 3), Some(1.0));
         // 1 - C(7, 5) / C(10, 5)
         assert!((pass_at_k(10, 3, 5).unwrap() - (1.0 - 21.0 / 252.0)).abs() < 1e-12);
