@@ -1,6 +1,6 @@
 //! Verdicts of the SWE-bench harness on logs that exist, and its report of a run.
 //!
-//! Open [`Instance::grade`] for one log, [`grade_folder`] for a run folder. What the verdict is
+//! Open [`Instance::grade`] for one log, [`Folder`] for a run folder. What the verdict is
 //! is in `patchrl_reward::harness`.
 
 mod folder;
