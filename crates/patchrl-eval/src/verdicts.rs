@@ -116,6 +116,12 @@ impl Verdicts {
         self.known.get(&key).filter(|verdict| verdict.is_known())
     }
 
+    /// The verdict on a prediction that says nothing, and why.
+    pub fn lost(&self, prediction: &Prediction) -> Option<&Verdict> {
+        let key = (prediction.instance_id.clone(), digest(prediction));
+        self.known.get(&key).filter(|verdict| !verdict.is_known())
+    }
+
     /// Write a verdict down, whole.
     fn add(&mut self, verdict: Verdict) -> Result<(), VerdictsError> {
         let fail = |source| VerdictsError::File { path: self.path.clone(), source };
@@ -179,8 +185,10 @@ impl Work<'_> {
                             open.get(next.fetch_add(1, Ordering::Relaxed))
                     {
                         let prepared = ready[task.id.as_str()].get_or_init(|| {
-                            let fault = |e| format!("{:#}", Chain(&e));
-                            self.preparer.prepare(task).map_err(fault)
+                            self.preparer.prepare(task).map_err(|e| match e.hint() {
+                                Some(hint) => format!("{} ({hint})", Chain(&e)),
+                                None => Chain(&e).to_string(),
+                            })
                         });
                         if sender.send(self.verdict(prepared, prediction)).is_err() {
                             return;
@@ -210,29 +218,33 @@ impl Work<'_> {
     }
 
     /// Put the patch on as version 5 of the harness does: the command that did it, and what it
-    /// did as a diff. A patch that changes nothing is not put on.
-    fn rescue(&self, ready: &Ready, patch: &str) -> Option<(&'static str, String)> {
+    /// did as a diff. A patch that changes nothing is not put on. An error is ours.
+    fn rescue(&self, ready: &Ready, patch: &str) -> Result<Option<(&'static str, String)>, String> {
         let limits = Limits { wall: RESCUE, ..Limits::default() };
-        let chained = Dialect::V5.apply(self.sandbox, &ready.base, patch, &limits).ok()?;
-        let command = chained.steps.last().filter(|step| step.exit == 0)?.command;
-        Some((command, chained.diff.filter(|diff| !diff.is_empty())?))
+        let chained = Dialect::V5.apply(self.sandbox, &ready.base, patch, &limits);
+        let chained = chained.map_err(|e| Chain(&e).to_string())?;
+        let command = chained.steps.last().filter(|step| step.exit == 0).map(|step| step.command);
+        Ok(command.zip(chained.diff.filter(|diff| !diff.is_empty())))
     }
 
     fn verdict(&self, ready: &Result<Ready, String>, prediction: &Prediction) -> Verdict {
         let begun = std::time::Instant::now();
         let patch = prediction.model_patch.as_deref().unwrap_or_default();
         let mut rescued = None;
-        let judged = ready.as_ref().map(|ready| {
+        let judged = ready.as_ref().map_err(Clone::clone).and_then(|ready| {
             let judged = self.judge.judge(ready, patch, false, Mode::Tests);
             let refused =
                 matches!(judged.outcome, Outcome::Malformed { .. } | Outcome::NotApplied { .. });
-            match if refused { self.rescue(ready, patch) } else { None } {
+            if !refused || patch.is_empty() {
+                return Ok(judged);
+            }
+            Ok(match self.rescue(ready, patch)? {
                 Some((command, diff)) => {
                     rescued = Some(command);
                     self.judge.judge(ready, &diff, false, Mode::Tests)
                 }
                 None => judged,
-            }
+            })
         });
         let mut verdict = Verdict {
             instance_id: prediction.instance_id.clone(),
@@ -249,7 +261,7 @@ impl Work<'_> {
         };
         match judged {
             Ok(judgement) => verdict.take(&judgement),
-            Err(why) => verdict.why = Some(why.clone()),
+            Err(why) => verdict.why = Some(why),
         }
         verdict
     }

@@ -192,7 +192,7 @@ impl SandboxError {
             ),
             Self::EngineMissing { .. } => {
                 "start Docker or Podman (`docker info` must work), or name \
-                                           its socket with `--docker-host` or DOCKER_HOST"
+                                           its socket in DOCKER_HOST"
                     .to_owned()
             }
             Self::EngineGone { .. } => {

@@ -10,9 +10,6 @@ use crate::{
     Container, ContainerJob, Docker, ImagePlace, Job, Limits, Local, Output, SandboxError,
 };
 
-/// The output folder in a container, as `{out}` names it.
-const OUT: &str = "/patchrl-out";
-
 /// The places of this machine.
 #[derive(Debug)]
 pub struct Places {
@@ -61,9 +58,11 @@ impl Places {
         }
         let mut container = self.take(docker, place, &job.limits)?;
         let output = container.run(&asked)?;
-        container.reset()?;
-        let mut warm = self.warm.lock().unwrap_or_else(PoisonError::into_inner);
-        warm.push((place.clone(), job.limits.clone(), container));
+        // One that cannot be made new is not kept; what it showed stands.
+        if container.reset().is_ok() {
+            let mut warm = self.warm.lock().unwrap_or_else(PoisonError::into_inner);
+            warm.push((place.clone(), job.limits.clone(), container));
+        }
         Ok(output)
     }
 
@@ -88,7 +87,8 @@ impl Places {
 }
 
 fn in_container(job: &Job, place: &ImagePlace) -> ContainerJob {
-    let words = [("{workspace}", place.workdir.as_str()), ("{out}", OUT), ("{tmp}", "/tmp")];
+    let words =
+        [("{workspace}", place.workdir.as_str()), ("{out}", crate::docker::OUT), ("{tmp}", "/tmp")];
     let fill = |text: &String| words.iter().fold(text.clone(), |t, (from, to)| t.replace(from, to));
     let mut asked =
         ContainerJob::new(place.image.clone(), place.workdir.clone(), job.argv.iter().map(fill));

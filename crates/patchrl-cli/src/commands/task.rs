@@ -97,7 +97,11 @@ fn validate(flags: &Validate, environment: &Environment) -> anyhow::Result<Exit>
         console.progress("validating", i as u64, tasks.len() as u64);
         let found = match preparer.prepare(task) {
             Ok(ready) => Ok(patchrl_reward::validate(&session.judge, &ready, flags.runs)),
-            Err(fault) => Err(format!("{:#}", anyhow::Error::from(fault))),
+            Err(fault) => {
+                let hint = fault.hint().map(|hint| format!("\n    hint: {hint}"));
+                let why = format!("{:#}", anyhow::Error::from(fault));
+                Err(why + &hint.unwrap_or_default())
+            }
         };
         let fitness = found.as_ref().map_or(Fitness::Lost, |found| found.fitness);
         *counts.entry(fitness).or_default() += 1;
@@ -118,16 +122,13 @@ fn validate(flags: &Validate, environment: &Environment) -> anyhow::Result<Exit>
     let words: Vec<String> =
         counts.iter().map(|(fitness, n)| format!("{n} {}", fitness.as_str())).collect();
     seconds.sort_by(f64::total_cmp);
-    let last = seconds.len().saturating_sub(1);
-    let at = |share: f64| {
-        seconds.get(((seconds.len() as f64 * share) as usize).min(last)).copied().unwrap_or(0.0)
-    };
-    console.say(&format!(
-        "{}; seconds of one test run: p50 {:.1}, p95 {:.1}",
-        words.join(", "),
-        at(0.5),
-        at(0.95)
-    ));
+    let mut said = words.join(", ");
+    if let Some(last) = seconds.len().checked_sub(1) {
+        let at = |share: f64| seconds[((seconds.len() as f64 * share) as usize).min(last)];
+        let (half, most) = (at(0.5), at(0.95));
+        said += &format!("; seconds of one test run: p50 {half:.1}, p95 {most:.1}");
+    }
+    console.say(&said);
     let all_valid = counts.keys().all(|fitness| *fitness == Fitness::Valid);
     Ok(if all_valid { Exit::Success } else { Exit::Negative })
 }

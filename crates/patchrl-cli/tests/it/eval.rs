@@ -179,5 +179,29 @@ fn samples_of_functions_run_in_the_sandbox() {
     assert!(out.lines().nth(3).unwrap().contains("timed out"), "{out}");
 }
 
+#[test]
+fn what_cannot_be_judged_is_named_with_a_way_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut task = row("x__y-1", &["t.py::a"]);
+    task["environment"] = json!({"test_command": ["{python}", "-m", "pytest"], "runner": "pytest"});
+    write(&dir.path().join("rows.jsonl"), &[task]);
+    let said = |id: &str| {
+        let prediction = json!({"instance_id": id, "model_patch": "p"});
+        write(&dir.path().join("p.jsonl"), &[prediction]);
+        let words = ["eval", "run", "--tasks", "rows.jsonl", "--predictions", "p.jsonl"];
+        let output = run(dir.path(), &[&words[..], &["--out", "v.jsonl"]].concat(), "");
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+    };
+    let (code, text) = said("other");
+    assert_eq!(code, Some(2), "{text}");
+    let (code, text) = said("x__y-1");
+    assert_eq!(code, Some(3), "{text}");
+    for word in ["lost: x__y-1: ", "needs a clone of `some/repo`", "git clone", "1 lost"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    assert!(!text.contains("NaN"), "{text}");
+}
+
 /// A task of the toy set.
 const ID: &str = "patchrl-toy__grids-1";

@@ -3,12 +3,10 @@
 //! Owns which part of a log is read, which tests count as passed, and the fields of
 //! `report.json`. The two dialects differ where they do so there.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
 use serde::{Deserialize, Serialize};
 
 use super::{Context, Dialect, LogFault, Parser, StatusMap, Tier, infra};
+use crate::python::re;
 
 const START: &str = ">>>>> Start Test Output";
 const END: &str = ">>>>> End Test Output";
@@ -20,18 +18,9 @@ const FAULTS: [&str; 4] = [
 ];
 
 /// Signs that tests ran, where a parser notes failures only.
-static SUITE_RAN: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    let s = r"[\s\x1c-\x1f]";
-    Regex::new(&format!(
-        "(?m)Executed [1-9]\\d* of \\d+|TOTAL: [1-9]\\d* (?:SUCCESS|FAILED)|[1-9]\\d* passing\
-         |Tests:{s}+[1-9]\\d*|Test Suites:{s}+(?:\\d+ \\w+, )*[1-9]\\d* total|^# tests [1-9]\\d*\
-         |[1-9]\\d* specs?, \\d+ failures?|': ok$"
-    ))
-    .ok()
-});
-
-static EXIT_CODE: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r">>>>> Test Exit Code:[\s\x1c-\x1f]*(-?\d+)").ok());
+const SUITE_RAN: &str = "(?m)Executed [1-9]\\d* of \\d+|TOTAL: [1-9]\\d* (?:SUCCESS|FAILED)\
+    |[1-9]\\d* passing|Tests:\\s+[1-9]\\d*|Test Suites:\\s+(?:\\d+ \\w+, )*[1-9]\\d* total\
+    |^# tests [1-9]\\d*|[1-9]\\d* specs?, \\d+ failures?|': ok$";
 
 /// Which statuses count: column `eval_type`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -196,11 +185,10 @@ pub fn logged(expected: Expected<'_>, log: &str) -> Result<Option<StatusMap>, Lo
     if expected.context.dialect == Dialect::V4 {
         return Ok(Some(statuses));
     }
-    let ran = || SUITE_RAN.as_ref().is_some_and(|signs| signs.is_match(log));
-    if statuses.is_empty() && !ran() {
+    if statuses.is_empty() && !re!(SUITE_RAN).is_match(log) {
         return Ok(None);
     }
-    let code = EXIT_CODE.as_ref().and_then(|pattern| pattern.captures(log));
+    let code = re!(r">>>>> Test Exit Code:\s*(-?\d+)").captures(log);
     let went_wrong = code.is_some_and(|found| found[1].parse::<i64>().ok() != Some(0));
     let failed = statuses.values().any(|status| matches!(status.as_str(), "FAILED" | "ERROR"));
     // It ended badly without a failure: the log does not tell what happened.

@@ -245,7 +245,6 @@ mod tests {
         assert!(Parser::named("parse_log_none").is_none());
     }
 
-    /// Compiles the patterns of every parser, and shows that nothing is read into nothing.
     #[test]
     fn an_empty_log_has_no_tests() {
         for name in Parser::names() {

@@ -3,12 +3,10 @@
 //! Owns the scripts as both versions assemble them: 4.1.0 from a table of repositories
 //! ([`Specs`]), 5.0.2 from the row's own column. Nothing is run here.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::python::re;
 use crate::swerl::unidiff;
 
 const HEADER: [&str; 2] = ["#!/bin/bash", "set -uxo pipefail"];
@@ -152,13 +150,11 @@ fn commands(field: Option<&Value>) -> Option<Vec<String>> {
 fn directives(repo: &str, test_patch: &str) -> Vec<String> {
     const NO_TESTS: [&str; 11] =
         [".json", ".png", "csv", ".txt", ".md", ".jpg", ".jpeg", ".pkl", ".yml", ".yaml", ".toml"];
-    static NAMES: LazyLock<Option<Regex>> =
-        LazyLock::new(|| Regex::new("diff --git a/.* b/(.*)").ok());
     if repo == "swe-bench/humaneval" {
         return vec!["test.py".to_owned()];
     }
-    let names = NAMES.as_ref().map(|names| names.captures_iter(test_patch));
-    let names = names.into_iter().flatten().map(|found| found[1].to_owned());
+    let names = re!("diff --git a/.* b/(.*)").captures_iter(test_patch);
+    let names = names.map(|found| found[1].to_owned());
     let tests = names.filter(|name| !NO_TESTS.iter().any(|end| name.ends_with(end)));
     if repo != "django/django" {
         return tests.collect();

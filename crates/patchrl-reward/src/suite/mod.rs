@@ -118,7 +118,7 @@ impl Command {
         let Some(at) = place else {
             return false;
         };
-        let program = program.replace("# CONTROL\n", CONTROL);
+        let program = [PRELUDE, CONTROL, program].join("\n\n");
         let words = ["-s", "-B", "-c", program.as_str(), SETTINGS];
         self.argv.splice(at..at + 2, words.iter().chain(more).map(|word| (*word).to_owned()));
         let settings = serde_json::json!({
@@ -157,6 +157,9 @@ impl Command {
         reading
     }
 }
+
+/// The beginning of both runners.
+const PRELUDE: &str = include_str!("prelude.py");
 
 /// Tests of ours, put into both runners.
 const CONTROL: &str = include_str!("control.py");

@@ -1,22 +1,11 @@
 # Runs pytest with its ordinary arguments, and reports each test once more than pytest
 # does: as a marked line. The mark comes in a file that is gone before any code of the
 # workspace is imported, and nothing global holds it. No exit handler runs afterwards.
-import os
-import sys
-
-_own = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
-sys.path[:] = [p for p in sys.path if p and p not in _own and p != os.getcwd()]
-
-import json
-
-# CONTROL
 
 
 def run():
-    with open(sys.argv[1], encoding="utf-8") as file:
-        settings = json.load(file)
-    os.unlink(sys.argv[1])
-    nonce, words = settings["nonce"], sys.argv[2:]
+    given = settings()
+    nonce, words = given["nonce"], sys.argv[2:]
     sys.path[:0] = _own
     import pytest
 
@@ -24,8 +13,7 @@ def run():
     sys.argv = [pytest.__file__] + words
     sys.orig_argv = list(sys.argv)
     found = []
-    watch(settings["tests"], settings["touched"], found)
-    order = ["passed", "skipped", "xfail", "xpass", "failed", "error"]
+    watch(given["tests"], given["touched"], found)
     seen = {}
 
     class Reporter(object):
@@ -42,7 +30,7 @@ def run():
             self.note(report.nodeid, status)
 
         def note(self, name, status):
-            seen[name] = max(seen.get(name, status), status, key=order.index)
+            seen[name] = max(seen.get(name, status), status, key=ORDER.index)
 
     code = int(pytest.main(words, plugins=[Reporter()]))
     sys.stdout.flush()

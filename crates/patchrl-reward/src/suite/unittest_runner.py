@@ -1,37 +1,24 @@
 # Runs unittest with its ordinary arguments and reports each test twice: one marked line in
 # the log, one entry in a result file outside the workspace. The mark comes in a file that
 # is gone before any code of the workspace is imported, and nothing global holds it.
-import os
-import sys
-
-_own = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
-sys.path[:] = [p for p in sys.path if p and p not in _own and p != os.getcwd()]
-
-import json
 import unittest
 
 
-# CONTROL
-
-
 def run():
-    with open(sys.argv[1], encoding="utf-8") as file:
-        settings = json.load(file)
-    os.unlink(sys.argv[1])
-    nonce, path = settings["nonce"], sys.argv[2]
+    given = settings()
+    nonce, path = given["nonce"], sys.argv[2]
     sys.path[:0] = [os.getcwd()] + _own
     sys.argv = ["python -m unittest"] + sys.argv[3:]
     sys.orig_argv = list(sys.argv)
     found = []
-    watch(settings["tests"], settings["touched"], found)
-    order = ["passed", "skipped", "xfail", "xpass", "failed", "error"]
+    watch(given["tests"], given["touched"], found)
     seen = {}
 
     class Result(unittest.TextTestResult):
         def note(self, test, status):
             name = test.id()
             old = seen.get(name, "passed")
-            seen[name] = max(old, status, key=order.index)
+            seen[name] = max(old, status, key=ORDER.index)
             self.stream.write("\n%s %s %s\n" % (nonce, status, name))
             self.stream.flush()
 
@@ -76,7 +63,7 @@ def run():
 
         def must_pass(self):
             self.assertEqual(found, [], "the code under test reads its tests")
-            check(settings["touched"])
+            check(given["touched"])
 
     class Runner(unittest.TextTestRunner):
         resultclass = Result

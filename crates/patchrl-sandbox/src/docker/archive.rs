@@ -15,7 +15,7 @@ use super::{Engine, fault};
 use crate::{FileWrite, SandboxError};
 
 /// The folder that a job may leave files in, as the command sees it.
-pub(super) const OUT: &str = "/patchrl-out";
+pub(crate) const OUT: &str = "/patchrl-out";
 
 /// Larger files are not read back.
 const COLLECT_CAP: usize = 4 << 20;

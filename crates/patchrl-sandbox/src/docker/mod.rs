@@ -27,6 +27,7 @@ use tokio::runtime::Runtime;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
+pub(crate) use archive::OUT;
 pub use container::Container;
 pub use image::{ImageEvent, ImageName, ImageReport, ImageState, Step};
 pub use job::ContainerJob;

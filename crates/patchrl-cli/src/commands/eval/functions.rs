@@ -88,10 +88,13 @@ pub(super) fn run(flags: &Functions, environment: &Environment) -> anyhow::Resul
     let fewest = counts.values().map(|(n, _)| *n).min().unwrap_or(0);
     let mean = |k: u64| {
         let all: Option<f64> = counts.values().map(|(n, c)| pass_at_k(*n, *c, k)).sum();
-        Some((k, all? / counts.len().max(1) as f64))
+        all.map(|sum| (k, sum / counts.len() as f64))
     };
-    let pass: BTreeMap<u64, f64> =
-        [1, 10, 100, fewest].into_iter().filter(|k| *k <= fewest).filter_map(mean).collect();
+    let pass: BTreeMap<u64, f64> = [1, 10, 100, fewest]
+        .into_iter()
+        .filter(|k| (1..=fewest).contains(k))
+        .filter_map(mean)
+        .collect();
     let value = json!({
         "problems": problems.len(), "answered": counts.len(), "samples": checked.len(),
         "lost": lost, "pass_at": pass,

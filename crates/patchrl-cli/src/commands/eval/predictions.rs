@@ -37,6 +37,12 @@ pub(super) fn run(
     };
     let known: std::collections::BTreeSet<&str> = tasks.iter().map(|t| t.id.as_str()).collect();
     let strange = predictions.iter().filter(|it| !known.contains(it.instance_id.as_str())).count();
+    if strange == predictions.len() {
+        return Err(usage(
+            format!("none of the {strange} predictions is for an instance of `--tasks`"),
+            "name the rows that the predictions belong to with `--tasks`",
+        ));
+    }
     let mut verdicts = Verdicts::open(out).map_err(|e| {
         bad(&format!("{:#}", anyhow::Error::from(e)), "name another file with `--out`")
     })?;
@@ -59,10 +65,20 @@ pub(super) fn run(
     })?;
     console.clear();
     let found: Vec<&Verdict> = predictions.iter().filter_map(|it| verdicts.of(it)).collect();
+    for lost in predictions.iter().filter_map(|it| verdicts.lost(it)).take(SHOWN) {
+        let why = lost.why.as_deref().unwrap_or("nobody knows why");
+        console.say(&format!("lost: {}: {why}", lost.instance_id));
+    }
     let report = report(&tasks, &predictions, strange, &found);
+    if report.lost > 0 {
+        console.say("the same command tries what was lost again");
+    }
     printer::report(Form::of(json), &report, || told(&report))?;
     Ok(if report.lost > 0 { Exit::Internal } else { Exit::Success })
 }
+
+/// Lost predictions that are named.
+const SHOWN: usize = 10;
 
 #[derive(Serialize)]
 struct Report {
@@ -103,7 +119,11 @@ fn report(
         judged: found.len(),
         lost: predictions.len() - strange - found.len(),
         resolved: samples.values().filter(|(_, right)| *right > 0).count(),
-        pass_at: [1, fewest].into_iter().filter_map(mean).collect(),
+        pass_at: [1, fewest]
+            .into_iter()
+            .filter(|k| (1..=fewest).contains(k))
+            .filter_map(mean)
+            .collect(),
         seconds: found.iter().map(|it| it.seconds).sum(),
         test_seconds: found.iter().map(|it| it.test_seconds).sum(),
     }
@@ -111,17 +131,23 @@ fn report(
 
 fn told(report: &Report) -> String {
     let pass = report.pass_at.iter().map(|(k, share)| format!(", pass@{k} {:.1} %", 100.0 * share));
+    let times = if report.judged == 0 {
+        String::new()
+    } else {
+        format!(
+            "\n{:.2} s an evaluation, of which {:.1} % is not the tests",
+            report.seconds / report.judged as f64,
+            100.0 * (report.seconds - report.test_seconds).max(0.0) / report.seconds.max(1e-9),
+        )
+    };
     format!(
-        "{} of {} instances resolved{}\n{} of {} predictions judged, {} lost\n\
-         {:.2} s an evaluation, of which {:.1} % is not the tests",
+        "{} of {} instances resolved{}\n{} of {} predictions judged, {} lost{times}",
         report.resolved,
         report.tasks,
         pass.collect::<String>(),
         report.judged,
         report.predictions,
         report.lost,
-        report.seconds / report.judged.max(1) as f64,
-        100.0 * (report.seconds - report.test_seconds).max(0.0) / report.seconds.max(1e-9),
     )
 }
 
