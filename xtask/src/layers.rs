@@ -14,6 +14,7 @@ use crate::workspace::{Package, Workspace};
 /// Rank of each room, lowest first.
 const RANKS: &[(&str, u8)] = &[
     ("patchrl-patch", 0),
+    ("patchrl-hub", 0),
     ("patchrl-task", 1),
     ("patchrl-sandbox", 1),
     ("patchrl-model", 1),
@@ -32,6 +33,7 @@ const OUTSIDE: &[&str] = &["patchrl-testkit", "xtask"];
 
 /// Crates of others that one room owns.
 const DEPENDENCY_OWNERS: &[(&str, &str)] = &[
+    ("ureq", "patchrl-hub"),
     ("gemm", "patchrl-model"),
     ("tokenizers", "patchrl-model"),
     ("safetensors", "patchrl-model"),

@@ -19,7 +19,7 @@ use crate::exit::usage;
 const LONGEST_LINE: u64 = 256 << 20;
 /// Lines and bytes that are read before their answers are written.
 const BATCH_LINES: usize = 1024;
-const BATCH_BYTES: usize = 64 << 20;
+const BATCH_BYTES: usize = 8 << 20;
 
 /// A line that could be read, or why it could not.
 pub(crate) type Line = Result<String, String>;

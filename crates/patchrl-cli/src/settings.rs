@@ -22,7 +22,7 @@ use sha2::{Digest as _, Sha256};
 pub(crate) struct Settings {
     /// A folder, a GGUF file, `smollm2-135m`, or `owner/name` on the hub.
     pub(crate) model: String,
-    /// `toy`, or a file of SWE-bench rows.
+    /// `toy`, a file of SWE-bench rows, or a data set of the hub.
     pub(crate) tasks: String,
     /// Folder with local mirrors of the tasks' repositories.
     pub(crate) repos: Option<PathBuf>,

@@ -1,12 +1,14 @@
 //! How good is it: shares of answers that are a patch, that apply, that resolve; the SWE-bench
 //! harness's verdicts and reports; problems of one function; comparisons of two runs.
 
+mod answers;
 mod compare;
 mod functions;
 pub mod harness;
 mod shares;
 mod verdicts;
 
+pub use answers::{Answered, Answers, AnswersError};
 pub use compare::{Comparison, compare, pass_at_k};
 pub use functions::{Checked, Checker, NoProblem, Problem};
 pub use shares::{EvalConfig, Evaluator, Shares};

@@ -5,6 +5,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use patchrl_hub::HubError;
+
 /// Every failure of `patchrl-model`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -77,18 +79,9 @@ pub enum ModelError {
         /// One entry for each place, with why it had nothing.
         tried: Vec<String>,
     },
-    /// A downloaded file is not the file that was announced.
-    #[error("`{file}` was fetched, but its {what} is {got}, not {want}; it was removed")]
-    WrongDigest {
-        /// File name.
-        file: String,
-        /// `SHA-256` or `size`.
-        what: &'static str,
-        /// As announced or pinned.
-        want: String,
-        /// As received.
-        got: String,
-    },
+    /// A download failed for good.
+    #[error(transparent)]
+    Hub(#[from] HubError),
     /// The tokenizer library refused something.
     #[error("tokenizer: {0}")]
     Tokenizer(String),
@@ -164,10 +157,7 @@ impl ModelError {
                  or `owner/name` as on the Hugging Face hub"
                     .to_owned(),
             ),
-            Self::WrongDigest { .. } => Some(
-                "run the command again; if it happens twice, the source is not to be trusted"
-                    .to_owned(),
-            ),
+            Self::Hub(error) => error.hint(),
             _ => None,
         }
     }

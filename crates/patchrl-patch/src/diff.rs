@@ -149,11 +149,11 @@ impl FilePatch {
     }
 }
 
-/// Prints headers and hunks as they were read, but for a marker of a missing newline that is
-/// too short to stand at the end of a text.
 /// The beginning of a hunk as the very end of a text: without it a plain header is none.
 const CUT_OFF: &str = "@@ -";
 
+/// Prints headers and hunks as they were read, but for a marker of a missing newline that is
+/// too short to stand at the end of a text.
 impl fmt::Display for Patch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut end_of_header = None;

@@ -121,7 +121,7 @@ fn apply_blocks(
 
 impl Draft {
     fn open(path: &str, tree: &dyn Tree, work: &mut Work) -> Result<Self, ApplyFault> {
-        if !tree::is_safe(path) {
+        if !tree::is_safe_path(path) {
             return Err(ApplyFault::UnsafePath { path: path.to_owned() });
         }
         for above in tree::parents(path) {

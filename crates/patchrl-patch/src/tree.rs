@@ -91,7 +91,7 @@ impl Tree for BTreeMap<String, Entry> {
 
 /// May an edit name this path? The rules of git's `verify_path`: relative, no empty, `.`
 /// or `..` component, and nothing that some file system reads as `.git`.
-pub(crate) fn is_safe(path: &str) -> bool {
+pub fn is_safe_path(path: &str) -> bool {
     path.len() <= MAX_PATH
         && !path.contains('\0')
         && path.split('/').all(|part| !matches!(part, "" | "." | ".."))
@@ -116,15 +116,15 @@ mod tests {
     #[test]
     fn paths_that_leave_the_tree_or_reach_git_are_unsafe() {
         for path in ["", "/a", "a//b", "a/", "../a", "a/../b", "./a", "a/.", "a\0b"] {
-            assert!(!is_safe(path), "{path:?}");
+            assert!(!is_safe_path(path), "{path:?}");
         }
         for path in [".git/config", "a/.GIT/x", ".git ./x", "GIT~1/x", "a\\.git\\x", ".git::$x/y"] {
-            assert!(!is_safe(path), "{path:?}");
+            assert!(!is_safe_path(path), "{path:?}");
         }
         for path in ["a", "a/b.py", ".gitignore", "..a/b..", ".github/x", "a b/ü"] {
-            assert!(is_safe(path), "{path:?}");
+            assert!(is_safe_path(path), "{path:?}");
         }
-        assert!(!is_safe(&"a/".repeat(3000)));
+        assert!(!is_safe_path(&"a/".repeat(3000)));
     }
 
     #[test]

@@ -35,11 +35,13 @@ pub enum PrepareError {
         /// What the sandbox room said.
         source: SandboxError,
     },
-    /// The task's own test patch does not fit its base commit.
-    #[error("task `{task}`: its test patch does not apply at `{commit}`: {why}")]
-    TestPatch {
+    /// A patch of the task's own does not fit its base commit.
+    #[error("task `{task}`: its `{column}` does not apply at `{commit}`: {why}")]
+    OwnPatch {
         /// The task.
         task: String,
+        /// `test_patch` or `bug_patch`.
+        column: &'static str,
         /// The base commit.
         commit: String,
         /// What does not fit.
@@ -68,8 +70,8 @@ impl PrepareError {
                 repo.replace('/', "__")
             )),
             Self::Sandbox { source, .. } => source.hint(),
-            Self::TestPatch { .. } => {
-                Some("check `base_commit` and `test_patch` of the task's row".to_owned())
+            Self::OwnPatch { column, .. } => {
+                Some(format!("check `base_commit` and `{column}` of the task's row"))
             }
             Self::Cache { .. } => Some("free some space or choose another cache folder".to_owned()),
         }

@@ -14,13 +14,16 @@ use patchrl_patch::Changes;
 use patchrl_sandbox::host::{self, Trusted};
 use patchrl_sandbox::python::{self, Interpreter, VenvSpec};
 use patchrl_sandbox::{Docker, ImageName, ImagePlace, SandboxError, git};
-use patchrl_task::{Environment, Task};
+use patchrl_task::{Environment, Start, Task};
 use sha2::{Digest, Sha256};
 
 use crate::component;
 use crate::error::PrepareError;
 use crate::guard::Guard;
 use crate::tree::FsTree;
+use trees::{derive, fill, suffixed, write_changes, write_files};
+
+mod trees;
 
 /// Owner of the repositories that ship with patchrl as streams.
 const TOY_OWNER: &str = "patchrl-toy";
@@ -47,8 +50,10 @@ pub struct Preparer {
 pub struct Ready {
     /// The task.
     pub task: Task,
-    /// Its tree at the base commit, without history. Never written.
+    /// Its tree at the start, without history. Never written.
     pub base: PathBuf,
+    /// What of that tree the place where the tests run lacks.
+    pub(crate) planted: Changes,
     /// How its tests are run.
     pub environment: Environment,
     /// Files of the test patch as they are when tests run.
@@ -68,6 +73,7 @@ pub struct Ready {
 struct Ground {
     environment: Environment,
     base: PathBuf,
+    planted: Changes,
     python: String,
     read_only: Vec<PathBuf>,
     image: Option<ImagePlace>,
@@ -97,7 +103,7 @@ impl Preparer {
 
     /// Make a task ready. Cheap when its tree and environment are there already.
     pub fn prepare(&self, task: &Task) -> Result<Ready, PrepareError> {
-        let Ground { environment, base, python: program, read_only, image } =
+        let Ground { environment, base, planted, python: program, read_only, image } =
             match (&self.docker, task.image()) {
                 (Some(docker), Some(image)) => self.in_image(task, docker, image)?,
                 _ => self.here(task)?,
@@ -107,7 +113,7 @@ impl Preparer {
         let ids = task.fail_to_pass.iter().chain(&task.pass_to_pass);
         let named = ids.filter_map(|id| Some(id.split_once(".py::")?.0.to_owned() + ".py"));
         let protected = tests.keys().cloned().chain(task.test_files()).chain(named);
-        let oracle = gold_files(task, &tree);
+        let oracle = changes(&task.patch, &tree);
         let mut guard = Guard::new(protected, gold_paths(task));
         if let Some(path) = environment.variables(&program, "").get("PYTHONPATH") {
             for root in path.split(':').filter_map(|root| root.strip_prefix('/')) {
@@ -123,6 +129,7 @@ impl Preparer {
         Ok(Ready {
             task: task.clone(),
             base,
+            planted,
             environment,
             tests,
             guard,
@@ -136,12 +143,14 @@ impl Preparer {
     /// A tree and an environment on this machine.
     fn here(&self, task: &Task) -> Result<Ground, PrepareError> {
         let fail = |source| PrepareError::Sandbox { task: task.id.to_string(), source };
-        let environment = task.known_environment().ok_or_else(|| PrepareError::NoEnvironment {
+        // Files alone have no tests to run.
+        let bare = || matches!(task.start, Start::Files(_)).then(Environment::pytest);
+        let known = task.known_environment().or_else(bare);
+        let environment = known.ok_or_else(|| PrepareError::NoEnvironment {
             task: task.id.to_string(),
             repo: task.repo.clone(),
             version: task.version.clone().unwrap_or_else(|| "?".to_owned()),
         })?;
-        let mirror = self.mirror(task)?;
         let interpreter = self.interpreter(environment.python.as_deref()).map_err(fail)?;
         let (program, read_only) = if environment.requirements.is_empty() {
             (interpreter.path.clone(), interpreter.prefixes.clone())
@@ -151,8 +160,9 @@ impl Preparer {
             (venv.python, venv.read_only)
         };
         let python = program.display().to_string();
-        let base = self.tree(task, &environment, &mirror, &python)?;
-        Ok(Ground { environment, base, python, read_only, image: None })
+        let base = self.tree(task, &environment, &python)?;
+        let planted = Changes::new();
+        Ok(Ground { environment, base, planted, python, read_only, image: None })
     }
 
     /// The tree of an image. Its packages are there already: of the environment only the
@@ -166,9 +176,14 @@ impl Preparer {
         let id = docker.image_id(&place.image).map_err(fail)?;
         let base = self.folder("images")?.join(digest(&[id.as_bytes(), place.workdir.as_bytes()]));
         docker.export(&place.image, &place.workdir, &base).map_err(fail)?;
+        let (base, planted) = match &task.start {
+            Start::Bug(bug) => self.planted(task, &base, bug)?,
+            Start::Commit | Start::Files(_) => (base, Changes::new()),
+        };
         let own = environment.python.clone().filter(|it| it.contains('/'));
         let python = own.unwrap_or_else(|| interpreter_of(&place.image).to_owned());
-        Ok(Ground { environment, base, python, read_only: Vec::new(), image: Some(place) })
+        let image = Some(place);
+        Ok(Ground { environment, base, planted, python, read_only: Vec::new(), image })
     }
 
     fn interpreter(&self, version: Option<&str>) -> Result<Interpreter, SandboxError> {
@@ -213,37 +228,26 @@ impl Preparer {
         Ok(known.get(name).cloned())
     }
 
-    /// The tree at the base commit, with what the install command wrote into it.
+    /// The tree at the start, with what the install command wrote into it.
     fn tree(
         &self,
         task: &Task,
         environment: &Environment,
-        mirror: &Path,
         program: &str,
     ) -> Result<PathBuf, PrepareError> {
         let fail = |source| PrepareError::Sandbox { task: task.id.to_string(), source };
-        let trees = self.folder("trees")?;
-        let name = git::tree_name(&task.repo, &task.base_commit);
-        let Some(install) = environment.install_argv(program, ".") else {
-            let dest = trees.join(name);
-            git::export(mirror, &task.base_commit, &dest).map_err(fail)?;
-            return Ok(dest);
-        };
+        let bare = self.bare_tree(task)?;
+        let Some(install) = environment.install_argv(program, ".") else { return Ok(bare) };
         let words: Vec<&[u8]> = install.iter().map(String::as_bytes).collect();
         let variables = format!("{:?}", environment.env);
-        let dest =
-            trees.join(format!("{name}-{}", digest(&[&words.concat(), variables.as_bytes()])));
-        if dest.is_dir() {
-            return Ok(dest);
-        }
-        let partial = trees.join(format!(".{name}.{}", std::process::id()));
-        fill(&partial, &dest, |partial| {
-            git::export(mirror, &task.base_commit, partial)?;
-            let here = partial.display().to_string();
+        let key = digest(&[&words.concat(), variables.as_bytes()]);
+        let dest = suffixed(&bare, &key);
+        derive(&bare, &dest, |tree| {
+            let here = tree.display().to_string();
             let argv = environment.install_argv(program, &here).unwrap_or_default();
             let mut command = Trusted::new(argv)
-                .cwd(partial)
-                .env("PIP_TARGET", partial.join(SITE).display().to_string())
+                .cwd(tree)
+                .env("PIP_TARGET", tree.join(SITE).display().to_string())
                 .env("PIP_DISABLE_PIP_VERSION_CHECK", "1")
                 .env("PIP_NO_INPUT", "1");
             for (name, value) in environment.variables(program, &here) {
@@ -253,6 +257,40 @@ impl Preparer {
         })
         .map_err(fail)?;
         Ok(dest)
+    }
+
+    /// The tree at the start as the row and its repository have it.
+    fn bare_tree(&self, task: &Task) -> Result<PathBuf, PrepareError> {
+        let fail = |source| PrepareError::Sandbox { task: task.id.to_string(), source };
+        let dest = self.folder("trees")?.join(git::tree_name(&task.repo, &task.base_commit));
+        if let Start::Files(files) = &task.start {
+            fill(&dest, |tree| write_files(tree, files)).map_err(fail)?;
+            return Ok(dest);
+        }
+        git::export(&self.mirror(task)?, &task.base_commit, &dest).map_err(fail)?;
+        match &task.start {
+            Start::Bug(bug) => Ok(self.planted(task, &dest, bug)?.0),
+            Start::Commit | Start::Files(_) => Ok(dest),
+        }
+    }
+
+    /// The tree `clean` with a bug in it, and what the bug is.
+    fn planted(
+        &self,
+        task: &Task,
+        clean: &Path,
+        bug: &str,
+    ) -> Result<(PathBuf, Changes), PrepareError> {
+        let planted = changes(bug, &FsTree::new(clean)).map_err(|why| PrepareError::OwnPatch {
+            task: task.id.to_string(),
+            column: "bug_patch",
+            commit: task.base_commit.clone(),
+            why,
+        })?;
+        let dest = suffixed(clean, &digest(&[bug.as_bytes()]));
+        derive(clean, &dest, |tree| write_changes(tree, &planted))
+            .map_err(|source| PrepareError::Sandbox { task: task.id.to_string(), source })?;
+        Ok((dest, planted))
     }
 
     fn folder(&self, name: &str) -> Result<PathBuf, PrepareError> {
@@ -326,43 +364,22 @@ fn interpreter_of(image: &ImageName) -> &'static str {
     }
 }
 
-/// Make `partial`, then give it its final name. Whatever fails leaves nothing.
-fn fill(
-    partial: &Path,
-    dest: &Path,
-    make: impl FnOnce(&Path) -> Result<(), SandboxError>,
-) -> Result<(), SandboxError> {
-    if partial.exists() {
-        fs_err::remove_dir_all(partial)?;
-    }
-    let done = make(partial).and_then(|()| match fs_err::rename(partial, dest) {
-        // Another process was faster; its tree is as good.
-        Err(_) if dest.is_dir() => Ok(()),
-        other => Ok(other?),
-    });
-    if partial.exists() {
-        fs_err::remove_dir_all(partial)?;
-    }
-    done
-}
-
 /// What the test patch makes of the base tree.
 fn test_files(task: &Task, tree: &FsTree) -> Result<Changes, PrepareError> {
     if task.test_patch.trim().is_empty() {
         return Ok(Changes::new());
     }
-    let fail = |why: String| PrepareError::TestPatch {
+    changes(&task.test_patch, tree).map_err(|why| PrepareError::OwnPatch {
         task: task.id.to_string(),
+        column: "test_patch",
         commit: task.base_commit.clone(),
         why,
-    };
-    let patch = patchrl_patch::Patch::parse(&task.test_patch).map_err(|e| fail(e.to_string()))?;
-    patchrl_patch::Edit::Diff(patch).apply(tree).map_err(|e| fail(e.to_string()))
+    })
 }
 
-/// What the gold patch makes of the base tree.
-fn gold_files(task: &Task, tree: &FsTree) -> Result<Changes, String> {
-    let patch = patchrl_patch::Patch::parse(&task.patch).map_err(|e| e.to_string())?;
+/// What a patch of the task's own makes of a tree.
+fn changes(patch: &str, tree: &FsTree) -> Result<Changes, String> {
+    let patch = patchrl_patch::Patch::parse(patch).map_err(|e| e.to_string())?;
     patchrl_patch::Edit::Diff(patch).apply(tree).map_err(|e| e.to_string())
 }
 

@@ -3,6 +3,7 @@
 //! Rewards and verdicts that Python code defines must not differ where a text holds an odd
 //! character, so what follows such code uses this and not Rust's own idea of white space.
 
+use memchr::memmem;
 use regex::Regex;
 
 /// White space of Python's `str`: Unicode's, and four separators of ASCII.
@@ -18,6 +19,23 @@ pub(crate) fn words(text: &str) -> impl DoubleEndedIterator<Item = &str> {
 /// `text.strip()`.
 pub(crate) fn strip(text: &str) -> &str {
     text.trim_matches(is_space)
+}
+
+/// `text.split("\n")`, at the speed that logs of megabytes ask for.
+pub(crate) fn lines(text: &str) -> impl Iterator<Item = &str> {
+    let mut start = 0;
+    let ends = memchr::memchr_iter(b'\n', text.as_bytes()).chain([text.len()]);
+    ends.map(move |end| &text[std::mem::replace(&mut start, end + 1)..end])
+}
+
+/// `part in text`.
+pub(crate) fn has(text: &str, part: &str) -> bool {
+    find(text, part).is_some()
+}
+
+/// `text.find(part)`.
+pub(crate) fn find(text: &str, part: &str) -> Option<usize> {
+    memmem::find(text.as_bytes(), part.as_bytes())
 }
 
 /// `len(text) - len(text.lstrip())`.
@@ -52,6 +70,9 @@ mod tests {
         assert_eq!(words("a\x1fb\u{a0}c\u{85}d").collect::<Vec<_>>(), ["a", "b", "c", "d"]);
         assert_eq!(strip("\x1c a \u{2028}"), "a");
         assert_eq!(indent("\x1d\ta"), 2);
+        for text in ["", "\n", "a", "a\n", "\na\n\nb"] {
+            assert_eq!(lines(text).collect::<Vec<_>>(), text.split('\n').collect::<Vec<_>>());
+        }
         assert!(regex(r"^\s$").is_match("\x1e"));
         assert!(!regex(r"^\S$").is_match("\x1e"));
     }

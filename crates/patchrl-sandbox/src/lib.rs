@@ -28,3 +28,4 @@ pub use local::Local;
 pub use local::record::{Reaped, reap};
 pub use places::Places;
 pub use probe::{Feature, Report, probe, probe_with_init};
+pub use scratch::copy_tree;

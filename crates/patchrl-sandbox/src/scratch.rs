@@ -70,7 +70,7 @@ fn open_up(dir: &Path) {
 
 /// Copy a tree with modes, times and symbolic links, for the user `owner` if given.
 /// Sockets, devices and pipes are left out.
-pub(crate) fn copy_tree(from: &Path, to: &Path, owner: Option<u32>) -> std::io::Result<()> {
+pub fn copy_tree(from: &Path, to: &Path, owner: Option<u32>) -> std::io::Result<()> {
     let meta = fs_err::symlink_metadata(from)?;
     if meta.is_dir() {
         fs_err::create_dir(to)?;

@@ -55,6 +55,16 @@ impl Commit<'_> {
     }
 }
 
+/// A name for files that are in no repository: the same for the same paths and texts.
+pub(crate) fn files_id(files: &Tree) -> String {
+    let mut body = Vec::new();
+    for (path, text) in files {
+        body.extend_from_slice(format!("{} {path}\0{}\0", path.len(), text.len()).as_bytes());
+        body.extend_from_slice(text.as_bytes());
+    }
+    hex(&object_id("files", &body))
+}
+
 fn tree_id(tree: &Tree) -> [u8; 20] {
     let mut folders: BTreeMap<&str, Tree> = BTreeMap::new();
     // git sorts a folder as if its name ended in `/`.

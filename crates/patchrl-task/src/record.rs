@@ -1,16 +1,18 @@
 //! One task: an issue, the tree it is about, the tests that decide, and the known answer.
 //!
 //! Owns the field names that SWE-bench rows use and what each field may hold. Unknown fields are
-//! kept and written back. Does not read files (see [`crate::store`]) and does not parse patches
+//! kept and written back; rows of other forms get these names in [`crate::forms`]. Does not read files (see [`crate::store`]) and does not parse patches
 //! beyond the paths they name.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::environment::{self, Environment, Runner};
+use crate::forms;
+use crate::git_object::files_id;
 use crate::split::Split;
 
 /// Longest id accepted: it becomes a folder's name.
@@ -74,8 +76,10 @@ pub struct Task {
     pub base_commit: String,
     /// The issue, as the policy reads it.
     pub problem_statement: String,
-    /// The known answer, a git diff against `base_commit`.
+    /// The known answer, a git diff against the tree at the start.
     pub patch: String,
+    /// What the tree is before anything is asked.
+    pub start: Start,
     /// Changes to tests that are put in place before judging; empty if they are in the tree.
     pub test_patch: String,
     /// Tests that fail before and must pass after.
@@ -90,6 +94,18 @@ pub struct Task {
     pub split: Option<Split>,
     /// Every field of the row that is not named above.
     pub extra: Map<String, Value>,
+}
+
+/// The tree that is to be repaired.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// The one of `base_commit`.
+    Commit,
+    /// That one with this git diff on it: column `bug_patch`.
+    Bug(String),
+    /// These files, path to text, which are in no repository: column `files`. `base_commit` is a
+    /// name for them.
+    Files(BTreeMap<String, String>),
 }
 
 /// A field of a row that does not hold what it must.
@@ -110,12 +126,14 @@ impl FieldFault {
 
 impl Task {
     /// Reads a row. Whatever is not a field of [`Task`] ends in `extra`.
-    pub fn from_row(mut row: Map<String, Value>) -> Result<Self, FieldFault> {
+    pub fn from_row(row: Map<String, Value>) -> Result<Self, FieldFault> {
+        let mut row = forms::as_swe_bench(row)?;
         let id = TaskId::parse(&required(&mut row, "instance_id")?)?;
         let repo = required(&mut row, "repo")?;
         check_repo(&repo)?;
         let base_commit = required(&mut row, "base_commit")?;
         check_commit(&base_commit)?;
+        let start = start(&mut row, &repo, &base_commit)?;
         let split = match row.get("split").and_then(Value::as_str).and_then(Split::parse) {
             Some(split) => {
                 row.shift_remove("split");
@@ -129,6 +147,7 @@ impl Task {
             base_commit,
             problem_statement: required(&mut row, "problem_statement")?,
             patch: required(&mut row, "patch")?,
+            start,
             test_patch: optional(&mut row, "test_patch")?.unwrap_or_default(),
             fail_to_pass: names(&mut row, "FAIL_TO_PASS")?,
             pass_to_pass: names(&mut row, "PASS_TO_PASS")?,
@@ -150,6 +169,11 @@ impl Task {
         put("base_commit", self.base_commit.as_str().into());
         put("problem_statement", self.problem_statement.as_str().into());
         put("patch", self.patch.as_str().into());
+        match &self.start {
+            Start::Commit => {}
+            Start::Bug(patch) => put("bug_patch", patch.as_str().into()),
+            Start::Files(files) => put("files", json!(files)),
+        }
         put("test_patch", self.test_patch.as_str().into());
         put("FAIL_TO_PASS", self.fail_to_pass.clone().into());
         put("PASS_TO_PASS", self.pass_to_pass.clone().into());
@@ -376,6 +400,29 @@ fn check_commit(commit: &str) -> Result<(), FieldFault> {
             format!("`{}` is not 7 to 64 hexadecimal digits", shown(commit)),
         ))
     }
+}
+
+/// What `bug_patch` and `files` say. Other data sets may use the second name for something else:
+/// it counts where the row names the files by their content.
+fn start(row: &mut Map<String, Value>, repo: &str, commit: &str) -> Result<Start, FieldFault> {
+    if let Some(bug) = optional(row, "bug_patch")? {
+        return Ok(Start::Bug(bug));
+    }
+    let owner = repo.split_once('/').map(|(owner, _)| owner);
+    let Some(value) = row.get("files").filter(|_| owner == Some(forms::FILES_OWNER)) else {
+        return Ok(Start::Commit);
+    };
+    let fault = |why| FieldFault::new("files", why);
+    let files = BTreeMap::<String, String>::deserialize(value)
+        .map_err(|_| fault("is no map from path to text".to_owned()))?;
+    if let Some(path) = files.keys().find(|path| !patchrl_patch::is_safe_path(path)) {
+        return Err(fault(format!("`{}` is no path inside a tree", shown(path))));
+    }
+    if files_id(&files) != commit {
+        return Err(fault("are not the files that `base_commit` names".to_owned()));
+    }
+    row.shift_remove("files");
+    Ok(Start::Files(files))
 }
 
 fn required(row: &mut Map<String, Value>, field: &'static str) -> Result<String, FieldFault> {

@@ -1,7 +1,9 @@
-//! Task sets on disk: JSON lines and JSON arrays, plain or packed with gzip or zstd.
+//! Task sets on disk: JSON lines and JSON arrays, plain or packed with gzip or zstd, and Parquet.
 //!
 //! Owns reading rows with the line and field of what is wrong, and writing a file whole or not at
-//! all. Does not know other formats or the network. A row may be 64 MiB, a file 4 GiB unpacked.
+//! all. Does not know the network. A row may be 64 MiB, a file 4 GiB unpacked.
+
+mod columns;
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -11,8 +13,8 @@ use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use fs_err as fs;
-use ruzstd::decoding::StreamingDecoder;
 use serde_json::Value;
+use zstd::stream::read::Decoder as ZstdDecoder;
 
 use crate::record::{FieldFault, Task, TaskId};
 
@@ -32,7 +34,8 @@ pub enum TaskError {
     },
     /// The ending names no format.
     #[error(
-        "`{path}` is no task file: its name ends in none of .jsonl, .json, and .gz or .zst after them"
+        "`{path}` is no task file: its name ends in none of .jsonl, .json, .parquet, and .gz or .zst \
+         after the first two"
     )]
     Format {
         /// Which file.
@@ -85,7 +88,8 @@ impl TaskError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::File { source, .. } if source.kind() == io::ErrorKind::NotFound => Some(
-                "give the path of a task set: SWE-bench rows as .jsonl or .json, also .gz or .zst"
+                "give the path of a task set: SWE-bench rows as .jsonl or .json, also .gz or .zst, \
+                 or as .parquet"
                     .into(),
             ),
             Self::File { .. } => None,
@@ -108,18 +112,16 @@ pub fn load(path: &Path) -> Result<Vec<Task>, TaskError> {
         Some((stem, packing @ ("gz" | "zst"))) => (stem, packing),
         _ => (name.as_str(), ""),
     };
+    let file = fs::File::open(path).map_err(fail)?;
     let read = match stem.rsplit_once('.') {
         Some((_, "jsonl")) => read_lines,
         Some((_, "json")) => read_array,
+        Some((_, "parquet")) if packing.is_empty() => return read_columns(file, path),
         _ => return Err(TaskError::Format { path: path.to_owned() }),
     };
-    let file = fs::File::open(path).map_err(fail)?;
     let reader: Box<dyn Read> = match packing {
         "gz" => Box::new(MultiGzDecoder::new(file)),
-        "zst" => {
-            let decoder = StreamingDecoder::new(file);
-            Box::new(decoder.map_err(|e| fail(io::Error::new(io::ErrorKind::InvalidData, e)))?)
-        }
+        "zst" => Box::new(ZstdDecoder::new(file).map_err(fail)?),
         _ => Box::new(file),
     };
     read(Box::new(BufReader::new(reader.take(MAX_FILE))), path)
@@ -130,10 +132,11 @@ pub fn parse_lines(text: &str, path: &Path) -> Result<Vec<Task>, TaskError> {
     read_lines(Box::new(io::Cursor::new(text.to_owned())), path)
 }
 
-/// Writes a task set as JSON lines, packed if the name ends in `.gz`; `.zst` is only read. An existing file is replaced
-/// only when the new one is whole.
+/// Writes a task set as JSON lines, packed if the name ends in `.gz` or `.zst`. An existing file is
+/// replaced only when the new one is whole.
 pub fn save(path: &Path, tasks: &[Task]) -> Result<(), TaskError> {
-    if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("zst")) {
+    let ends_in = |ending| path.extension().is_some_and(|e| e.eq_ignore_ascii_case(ending));
+    if ends_in("parquet") {
         return Err(TaskError::Format { path: path.to_owned() });
     }
     let fail = |source| TaskError::File { path: path.to_owned(), source };
@@ -142,10 +145,12 @@ pub fn save(path: &Path, tasks: &[Task]) -> Result<(), TaskError> {
         serde_json::to_writer(&mut bytes, task).map_err(|fault| fail(fault.into()))?;
         bytes.push(b'\n');
     }
-    if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("gz")) {
+    if ends_in("gz") {
         let mut packer = GzEncoder::new(Vec::new(), Compression::default());
         packer.write_all(&bytes).map_err(fail)?;
         bytes = packer.finish().map_err(fail)?;
+    } else if ends_in("zst") {
+        bytes = zstd::encode_all(bytes.as_slice(), zstd::DEFAULT_COMPRESSION_LEVEL).map_err(fail)?;
     }
     let mut part = path.as_os_str().to_owned();
     part.push(".part");
@@ -164,9 +169,10 @@ pub fn save(path: &Path, tasks: &[Task]) -> Result<(), TaskError> {
 fn read_lines(mut reader: Box<dyn BufRead>, path: &Path) -> Result<Vec<Task>, TaskError> {
     let mut set = Set::new(path);
     let mut line = 0;
+    let mut bytes = Vec::new();
     loop {
         line += 1;
-        let mut bytes = Vec::new();
+        bytes.clear();
         let read = (&mut reader)
             .take(MAX_ROW + 1)
             .read_until(b'\n', &mut bytes)
@@ -198,6 +204,15 @@ fn read_array(reader: Box<dyn BufRead>, path: &Path) -> Result<Vec<Task>, TaskEr
     };
     for (at, row) in rows.into_iter().enumerate() {
         set.add(at + 1, row)?;
+    }
+    set.finish()
+}
+
+fn read_columns(file: fs::File, path: &Path) -> Result<Vec<Task>, TaskError> {
+    let fail = |source| TaskError::File { path: path.to_owned(), source };
+    let mut set = Set::new(path);
+    for (at, row) in columns::rows(file).map_err(fail)?.enumerate() {
+        set.add(at + 1, row.map_err(fail)?)?;
     }
     set.finish()
 }

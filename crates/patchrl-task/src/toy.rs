@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::environment::Environment;
 use crate::git_object::{Commit, Tree};
 use crate::inject::{InjectError, Injected, Options, Package, TestRun, inject, undo};
-use crate::record::{Task, TaskId};
+use crate::record::{Start, Task, TaskId};
 use crate::split::{Split, seeded};
 use crate::store;
 
@@ -157,6 +157,7 @@ impl ToyPackage {
             repo: self.repo(),
             base_commit: self.base_commit(&bug.path, &bug.mutation.new_source),
             problem_statement: bug.problem_statement,
+            start: Start::Commit,
             patch: bug.patch,
             test_patch: String::new(),
             fail_to_pass: bug.fail_to_pass,

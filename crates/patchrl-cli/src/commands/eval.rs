@@ -7,8 +7,12 @@ mod predictions;
 mod script;
 
 use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Instant;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
+use patchrl_eval::{Answers, Shares};
+use patchrl_task::{DataSet, Task};
 use serde_json::json;
 
 use super::flags::{Common, checked, set};
@@ -38,23 +42,52 @@ pub(crate) enum Eval {
     Compare(compare::Compare),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Side {
-    /// Tasks marked as held out.
+/// `--split`: a side of a set, or a set of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Which {
     HeldOut,
-    /// Tasks to train on.
     Train,
-    /// All of them.
     All,
+    /// A data set of the hub, all of it.
+    Set(String),
+}
+
+impl Which {
+    fn takes(&self, task: &Task) -> bool {
+        match self {
+            Self::HeldOut => session::is_held_out(task),
+            Self::Train => session::is_train(task),
+            Self::All | Self::Set(_) => true,
+        }
+    }
+}
+
+impl FromStr for Which {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "held-out" => Ok(Self::HeldOut),
+            "train" => Ok(Self::Train),
+            "all" => Ok(Self::All),
+            set if DataSet::named(set).is_some() => Ok(Self::Set(set.to_owned())),
+            _ => {
+                let names = DataSet::short_names().collect::<Vec<_>>().join(", ");
+                Err(format!("none of held-out, train, all, {names}, `owner/name:split`"))
+            }
+        }
+    }
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct RunEval {
     #[command(flatten)]
     common: Common,
-    /// Which tasks of the set.
-    #[arg(long, value_enum, default_value = "held-out")]
-    split: Side,
+    /// Tasks of `--tasks`: `held-out`, `train` or `all`. Or a data set of the hub in its place:
+    /// `lite`, `lite-dev`, `verified`, `full`, `multilingual`, `swe-gym`, `owner/name:split`.
+    /// With predictions: all, if left out.
+    #[arg(long)]
+    split: Option<Which>,
     /// Answers per task.
     #[arg(long)]
     samples: Option<u32>,
@@ -70,8 +103,9 @@ pub(crate) struct RunEval {
     /// Judge these patches instead of asking a model: `.jsonl`, or `.json` as a list or by id.
     #[arg(long, value_name = "FILE", requires = "out")]
     predictions: Option<PathBuf>,
-    /// With predictions: the file of verdicts. A run that was stopped goes on from it.
-    #[arg(long, value_name = "FILE", requires = "predictions")]
+    /// With a model: its answers as predictions (`.jsonl`), with what became of each. With
+    /// predictions: the verdicts. A run that was stopped goes on from it.
+    #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// With predictions: evaluations at the same time.
     #[arg(long, requires = "predictions")]
@@ -95,25 +129,54 @@ pub(crate) fn run(command: &Eval, environment: &Environment) -> anyhow::Result<E
 fn measure(flags: &RunEval, environment: &Environment) -> anyhow::Result<Exit> {
     let settings = settings(flags)?;
     if let (Some(predictions), Some(out)) = (&flags.predictions, &flags.out) {
-        return predictions::run(&settings, environment, predictions, out, flags.common.json);
+        let wanted = flags.split.as_ref().unwrap_or(&Which::All);
+        let files = predictions::Files { predictions, out };
+        return predictions::run(&settings, environment, files, wanted, flags.common.json);
     }
+    let started = Instant::now();
     let mut console = Console::new();
     let session = Session::open(&settings, environment)?;
     let model = session.find_model(&mut console)?;
-    let tasks = session.tasks(|task| match flags.split {
-        Side::HeldOut => session::is_held_out(task),
-        Side::Train => session::is_train(task),
-        Side::All => true,
-    })?;
+    let split = flags.split.as_ref().unwrap_or(&Which::HeldOut);
+    let mut tasks = session.tasks(|task| split.takes(task))?;
     if tasks.is_empty() {
         return Err(usage(
-            format!("`{}` has no task in the split `{:?}`", settings.tasks, flags.split),
+            format!("`{}` has no task in the split `{split:?}`", settings.tasks),
             "try `--split all`",
         ));
     }
-    let ready = session.prepare(&tasks, &mut console)?;
-    let policy = session::load_policy(&model)?;
-    let shares = session.measure(&policy, &ready, &mut console)?;
+    if settings.eval.limit > 0 {
+        tasks.truncate(settings.eval.limit);
+    }
+    let mut answers = match &flags.out {
+        None => None,
+        Some(path) => {
+            let answers = Answers::open(path, &settings.model).map_err(|e| {
+                usage(format!("{:#}", anyhow::Error::from(e)), "name another file with `--out`")
+            })?;
+            let all = tasks.len();
+            tasks.retain(|task| !answers.has(task.id.as_str(), settings.eval.samples));
+            if tasks.len() < all {
+                console.say(&format!("{} of {all} tasks are answered already", all - tasks.len()));
+            }
+            Some(answers)
+        }
+    };
+    let mut shares = Shares::default();
+    if !tasks.is_empty() {
+        let ready = session.prepare(&tasks, &mut console)?;
+        let policy = session::load_policy(&model)?;
+        let mut written = Ok(());
+        shares = session.measure(&policy, &ready, &mut console, &mut |groups| {
+            if let (Some(answers), Ok(())) = (&mut answers, &written) {
+                written = answers.add(groups);
+            }
+        })?;
+        written?;
+    }
+    if let Some(answers) = &answers {
+        shares = Shares { seconds: started.elapsed().as_secs_f64(), ..answers.shares() };
+    }
     printer::report(Form::of(flags.common.json), &json!(shares), || {
         format!(
             "{} answers to {} tasks: valid diff {:.1} %, applied {:.1} %, resolved {:.1} % ({:.0} s)",
@@ -130,6 +193,9 @@ fn measure(flags: &RunEval, environment: &Environment) -> anyhow::Result<Exit> {
 
 fn settings(flags: &RunEval) -> anyhow::Result<Settings> {
     let mut s = flags.common.settings()?;
+    if let Some(Which::Set(name)) = &flags.split {
+        s.tasks.clone_from(name);
+    }
     set(&mut s.eval.samples, flags.samples);
     set(&mut s.eval.temperature, flags.temperature);
     set(&mut s.eval.limit, flags.limit);

@@ -17,8 +17,9 @@ pub(crate) struct Common {
     /// A folder, a GGUF file, `smollm2-135m`, or `owner/name` on the hub.
     #[arg(long)]
     model: Option<String>,
-    /// `toy`, or a file of SWE-bench rows (JSONL, JSON, gz).
-    #[arg(long, value_name = "FILE")]
+    /// `toy`, a file of rows (JSONL, JSON, gz, zst, Parquet), or a data set of the hub:
+    /// `lite`, `verified`, `owner/name:split` ...
+    #[arg(long, value_name = "FILE|NAME")]
     tasks: Option<String>,
     /// Folder with local clones of the tasks' repositories, bare or not.
     #[arg(long, value_name = "DIR")]

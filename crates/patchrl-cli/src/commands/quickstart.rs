@@ -119,7 +119,7 @@ impl Measure<'_> {
         telemetry: &Telemetry,
         console: &mut Console,
     ) -> anyhow::Result<()> {
-        let shares = self.session.measure(policy, self.tasks, console)?;
+        let shares = self.session.measure(policy, self.tasks, console, &mut |_| {})?;
         let event = Event::EvalEnded(Evaluation {
             when,
             valid_diff: shares.valid_diff,

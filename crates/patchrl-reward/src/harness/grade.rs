@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Context, Dialect, LogFault, Parser, StatusMap, Tier, infra};
-use crate::python::re;
+use crate::python::{find, has, re};
 
 const START: &str = ">>>>> Start Test Output";
 const END: &str = ">>>>> End Test Output";
@@ -162,7 +162,7 @@ pub fn grade(expected: Expected<'_>, has_patch: bool, log: &str) -> Result<Repor
 
 /// Python opens logs as text: every line end is `\n`.
 fn universal_newlines(log: &str) -> std::borrow::Cow<'_, str> {
-    if log.contains('\r') {
+    if has(log, "\r") {
         log.replace("\r\n", "\n").replace('\r', "\n").into()
     } else {
         log.into()
@@ -171,13 +171,15 @@ fn universal_newlines(log: &str) -> std::borrow::Cow<'_, str> {
 
 /// The statuses in a log, or nothing if it holds no results.
 pub fn logged(expected: Expected<'_>, log: &str) -> Result<Option<StatusMap>, LogFault> {
-    if FAULTS.iter().any(|fault| log.contains(fault)) || !log.contains(END) {
+    if FAULTS.iter().any(|fault| has(log, fault)) || !has(log, END) {
         return Ok(None);
     }
-    let Some((_, after)) = log.split_once(START) else { return Ok(None) };
+    let Some(start) = find(log, START) else { return Ok(None) };
     // What stands between the first start and the next marker of either kind.
-    let inside = after.split(START).next().unwrap_or_default();
-    let inside = inside.split(END).next().unwrap_or_default();
+    let mut inside = &log[start + START.len()..];
+    for marker in [START, END] {
+        inside = find(inside, marker).map_or(inside, |at| &inside[..at]);
+    }
     let mut statuses = expected.parser.parse(inside, expected.context)?;
     if statuses.is_empty() {
         statuses = expected.parser.parse(log, expected.context)?;

@@ -182,10 +182,8 @@ impl Judge {
         let words = [ready.python(), "-I", "-B", "-S", "-c", COMPILE].map(str::to_owned);
         let argv = words.into_iter().chain(sources.iter().map(|(path, _)| (*path).clone()));
         let mut job = Job::new(&ready.base, argv);
-        job.writes = sources
-            .iter()
-            .map(|(path, entry)| ((*path).clone(), entry.as_ref().map(file)))
-            .collect();
+        let files = ready.planted.iter().chain(sources);
+        job.writes = files.map(|(path, entry)| (path.clone(), entry.as_ref().map(file))).collect();
         job.read_only.clone_from(&ready.read_only);
         job.limits = self.settings.limits.clone();
         job.image.clone_from(&ready.image);
@@ -207,7 +205,7 @@ impl Judge {
 
     fn job(&self, ready: &Ready, changes: &Changes, command: &Command) -> Job {
         let mut job = Job::new(&ready.base, command.argv.clone());
-        let files = changes.iter().chain(&ready.tests);
+        let files = ready.planted.iter().chain(changes).chain(&ready.tests);
         job.writes = files.map(|(path, entry)| (path.clone(), entry.as_ref().map(file))).collect();
         let ours = command
             .files

@@ -44,6 +44,43 @@ fn every_row_loads() {
 }
 
 #[test]
+fn columns_hold_the_same_rows_as_lines() {
+    let Some(folder) = instances() else { return };
+    let lines = load(&folder.join("SWE-bench_Lite_dev.jsonl.gz")).expect("lines");
+    let columns = load(&folder.join("SWE-bench_Lite_dev.parquet")).expect("columns");
+    assert_eq!(lines, columns);
+}
+
+#[test]
+fn a_damaged_parquet_file_is_an_error_or_other_rows() {
+    let Some(folder) = instances() else { return };
+    let whole = fs_err::read(folder.join("SWE-bench_Lite_dev.parquet")).expect("it is there");
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("damaged.parquet");
+    let mut state = 1_u64;
+    let mut below = |n: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % n
+    };
+    let (mut refused, mut read) = (0, 0);
+    for _ in 0..300 {
+        let mut bytes = whole.clone();
+        for _ in 0..=below(4) {
+            // Half of the damage goes where the file says what it holds.
+            let end = bytes.len();
+            let at = if below(2) == 0 { end - 1 - below(3000.min(end)) } else { below(end) };
+            bytes[at] = below(256) as u8;
+        }
+        bytes.truncate(bytes.len() - below(2) * below(64));
+        fs_err::write(&path, &bytes).expect("the folder takes files");
+        match load(&path) {
+            Ok(_) => read += 1,
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(refused > 0 && refused + read == 300, "{refused} refused, {read} read");
+}
+
+#[test]
 fn every_row_of_a_known_repository_has_an_environment() {
     let Some(folder) = instances() else { return };
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();

@@ -58,7 +58,11 @@ fn a_missing_or_foreign_file_has_a_way_out() {
     let missing = load(Path::new("no/such.jsonl")).expect_err("there is no such file");
     assert!(matches!(missing, TaskError::File { .. }));
     assert!(missing.hint().is_some_and(|hint| hint.contains(".jsonl")));
-    let parquet = load(Path::new("tasks.parquet")).expect_err("not a format of ours");
+    let arrow = folder("foreign").join("tasks.arrow");
+    fs_err::write(&arrow, "ARROW1").expect("the folder takes files");
+    assert!(matches!(load(&arrow), Err(TaskError::Format { .. })));
+    let task: Task = serde_json::from_str(&row("a")).expect("the row is whole");
+    let parquet = save(Path::new("tasks.parquet"), &[task]).expect_err("is only read");
     assert!(matches!(parquet, TaskError::Format { .. }));
 }
 
@@ -67,7 +71,7 @@ fn saved_sets_come_back_in_each_format() {
     let folder = folder("round");
     let tasks: Vec<Task> =
         ["a", "b"].map(|id| serde_json::from_str(&row(id)).expect("the row is whole")).to_vec();
-    for name in ["t.jsonl", "t.jsonl.gz"] {
+    for name in ["t.jsonl", "t.jsonl.gz", "t.jsonl.zst"] {
         save(&folder.join(name), &tasks).expect("the folder takes files");
         assert_eq!(load(&folder.join(name)).expect("it was just written"), tasks);
     }
@@ -76,26 +80,14 @@ fn saved_sets_come_back_in_each_format() {
         .expect("the folder takes files");
     assert_eq!(load(&array).expect("an array of rows"), tasks);
     let left = fs_err::read_dir(&folder).expect("the folder is there").count();
-    assert_eq!(left, 3, "no half-written file stays");
-}
-
-/// One frame with one block that is not compressed, as RFC 8878 has it.
-fn zstd_frame(text: &str) -> Vec<u8> {
-    let size = text.len() as u32;
-    let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0xa0];
-    frame.extend(size.to_le_bytes());
-    frame.extend(&(size << 3 | 1).to_le_bytes()[..3]);
-    frame.extend(text.bytes());
-    frame
+    assert_eq!(left, 4, "no half-written file stays");
 }
 
 #[test]
-fn zstd_is_unpacked_and_what_is_none_is_named() {
-    let path = folder("packed").join("t.jsonl.zst");
-    fs_err::write(&path, zstd_frame(&format!("{}\n", row("a")))).expect("the folder takes files");
-    let tasks = load(&path).expect("a frame of rows");
-    assert_eq!(tasks[0].id.as_str(), "a");
-    assert!(matches!(save(&path, &tasks), Err(TaskError::Format { .. })), "not packed by us");
-    fs_err::write(&path, "no frame").expect("the folder takes files");
-    assert!(matches!(load(&path), Err(TaskError::File { .. })));
+fn packed_rubbish_is_named() {
+    for name in ["t.jsonl.zst", "t.jsonl.gz", "t.parquet"] {
+        let path = folder("packed").join(name);
+        fs_err::write(&path, "no frame").expect("the folder takes files");
+        assert!(matches!(load(&path), Err(TaskError::File { .. })), "{name}");
+    }
 }

@@ -1,14 +1,14 @@
 //! `patchrl eval grade` and `eval parse`: the SWE-bench harness's verdict on logs that exist.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use patchrl_eval::harness::{Folder, Instance, Logged, Prediction, RunReport, load_predictions};
-use patchrl_reward::harness::{Context, Dialect, Parser, Report, infra};
+use patchrl_reward::harness::{Context, Dialect, Parser, Report, StatusMap, infra};
 use rayon::prelude::*;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
 use crate::exit::{Exit, usage};
@@ -76,14 +76,22 @@ pub(super) fn grade(flags: &Grade) -> anyhow::Result<Exit> {
         return grade_folder(flags, folder, &instances);
     }
     jsonl::each(jsonl::open(None)?, printer::stream(), |line| {
-        let (id, error) = match grade_line(line, &instances) {
-            Ok((id, Ok(report))) => return json!({ id: report }),
+        let (instance_id, error) = match grade_line(line, &instances) {
+            Ok((id, Ok(report))) => return Answer::Report([(id, report)].into()),
             Ok((id, Err(error))) => (Some(id), error),
             Err(error) => (None, error),
         };
-        json!({ "instance_id": id, "error": error })
+        Answer::Fault { instance_id, error }
     })?;
     Ok(Exit::Success)
+}
+
+/// What stands on a line of the output.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Answer {
+    Report(BTreeMap<String, Report>),
+    Fault { instance_id: Option<String>, error: String },
 }
 
 type Instances = HashMap<String, Instance>;
@@ -92,7 +100,7 @@ fn instances(files: &[PathBuf], dialect: Dialect) -> anyhow::Result<Instances> {
     let mut all = Instances::new();
     for file in files {
         for task in patchrl_task::load(file)? {
-            let instance = Instance::of(&task, dialect).map_err(|e| {
+            let instance = Instance::of(task, dialect).map_err(|e| {
                 usage(e.to_string(), "give the row a column `log_parser` of the harness's names")
             })?;
             all.entry(instance.id().to_owned()).or_insert(instance);
@@ -200,15 +208,12 @@ fn find(instance: &Instance, path: &Path, write: bool) -> anyhow::Result<Found> 
         fs_err::write(path.join("report.json"), text).context("cannot write a report")?;
     }
     let logs: Vec<String> = logged.test_output.into_iter().chain(logged.run_log).collect();
-    Ok(Found {
-        report: report.map(|report| report.map_err(|e| e.to_string())),
-        infra: infra(&logs.join("\n")),
-    })
+    let all = if let [only] = logs.as_slice() { only } else { &logs.join("\n") };
+    Ok(Found { report: report.map(|report| report.map_err(|e| e.to_string())), infra: infra(all) })
 }
 
 /// Indented by four, as the harness writes it.
 fn pretty(value: &Value) -> anyhow::Result<Vec<u8>> {
-    use serde::Serialize as _;
     let mut bytes = Vec::new();
     let form = serde_json::ser::PrettyFormatter::with_indent(b"    ");
     value.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, form))?;
@@ -226,17 +231,23 @@ struct ToParse {
     version: Option<String>,
 }
 
+#[derive(Serialize)]
+struct Statuses {
+    status_map: Option<StatusMap>,
+    error: Option<String>,
+}
+
 pub(super) fn parse(flags: &Parse) -> anyhow::Result<Exit> {
     let dialect = flags.dialect.into();
     let input = jsonl::open(flags.file.as_deref())?;
     jsonl::each(input, printer::stream(), |line| match statuses(line, dialect) {
-        Ok(map) => json!({ "status_map": map, "error": null }),
-        Err(error) => json!({ "status_map": null, "error": error }),
+        Ok(map) => Statuses { status_map: Some(map), error: None },
+        Err(error) => Statuses { status_map: None, error: Some(error) },
     })?;
     Ok(Exit::Success)
 }
 
-fn statuses(line: Line, dialect: Dialect) -> Result<patchrl_reward::harness::StatusMap, String> {
+fn statuses(line: Line, dialect: Dialect) -> Result<StatusMap, String> {
     let it: ToParse = jsonl::parse(line)?;
     let parser = Parser::named(&it.parser)
         .or_else(|| Parser::of_repo(&it.parser))

@@ -9,21 +9,28 @@ use patchrl_task::Task;
 use patchrl_train::Listener as _;
 use serde::Serialize;
 
+use super::Which;
 use crate::console::Console;
 use crate::exit::{Exit, usage};
 use crate::printer::{self, Form};
 use crate::session::Session;
 use crate::settings::{Environment, Settings};
 
+/// What is judged, and where the verdicts go.
+pub(super) struct Files<'a> {
+    pub(super) predictions: &'a Path,
+    pub(super) out: &'a Path,
+}
+
 pub(super) fn run(
     settings: &Settings,
     environment: &Environment,
-    predictions: &Path,
-    out: &Path,
+    Files { predictions, out }: Files<'_>,
+    wanted: &Which,
     json: bool,
 ) -> anyhow::Result<Exit> {
     let session = Session::open_fresh(settings, environment)?;
-    let tasks = session.tasks(|_| true)?;
+    let tasks = session.tasks(|task| wanted.takes(task))?;
     let bad = |e: &dyn std::fmt::Display, hint: &str| usage(format!("{e}"), hint.to_owned());
     let predictions = if predictions == Path::new("gold") {
         tasks.iter().map(gold).collect()

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{Context, Dialect, LogFault, StatusMap, put};
-use crate::python::{indent, is_space, re, strip};
+use crate::python::{indent, is_space, lines, re, strip};
 
 type Read = Result<StatusMap, LogFault>;
 
@@ -53,7 +53,7 @@ pub(super) fn highlightjs(log: &str, _: Context<'_>) -> Read {
     let untimed = |name: &str| strip(&re!(r"\(\d+ms\)").replace_all(name, "")).to_owned();
     let mut map = StatusMap::new();
     let mut suite: Option<&str> = None;
-    for line in log.split('\n') {
+    for line in lines(log) {
         let text = strip(line);
         let mark = ['✓', '✔'].into_iter().find(|mark| text.starts_with(*mark));
         let (sign, word) = match mark {
@@ -116,7 +116,7 @@ pub(super) fn plotly(log: &str, _: Context<'_>) -> Read {
     let (suite, test) = (re!(r"^(\s+)-\s+(.*?)\s+:"), re!(r"^(\s+)\*\s+(.*?)\s+:\s*(.*)"));
     let mut map = StatusMap::new();
     let (mut names, mut depth): (Vec<String>, usize) = (Vec::new(), 0);
-    for line in log.split('\n') {
+    for line in lines(log) {
         if let Some(found) = suite.captures(line) {
             let spaces = found[1].chars().count();
             // The depth does not change while names are dropped: all of them go.
@@ -247,7 +247,7 @@ pub(super) fn cypress(log: &str, _: Context<'_>) -> Read {
 /// `PASS name (12.5s)` lines, one at a time.
 pub(super) fn carbon(log: &str, _: Context<'_>) -> Read {
     let mut map = StatusMap::new();
-    for line in log.split('\n') {
+    for line in lines(log) {
         let word = match line.get(..4) {
             Some("PASS") => "PASSED",
             Some("FAIL") => "FAILED",
@@ -309,7 +309,7 @@ fn lighthouse_mocha(log: &str) -> Read {
 pub(super) fn quarto(log: &str, _: Context<'_>) -> Read {
     let mut map = StatusMap::new();
     let mut temporary: HashMap<String, usize> = HashMap::new();
-    for line in log.split('\n') {
+    for line in lines(log) {
         if line.contains("ERRORS") || line.contains("failures:") {
             break;
         }
@@ -379,7 +379,7 @@ pub(super) fn chart_js(log: &str, _: Context<'_>) -> Read {
 
 pub(super) fn marked(log: &str, _: Context<'_>) -> Read {
     let mut map = StatusMap::new();
-    for line in log.split('\n') {
+    for line in lines(log) {
         if let Some(found) = re!(r"^\d+\)\s(.*)").captures(line) {
             put(&mut map, strip(&found[1]), "FAILED");
         }
@@ -426,7 +426,7 @@ fn without_json(log: &str) -> String {
         }
         false
     };
-    log.split('\n').filter(keep).collect::<Vec<_>>().join("\n")
+    lines(log).filter(keep).collect::<Vec<_>>().join("\n")
 }
 
 /// Without `<tag>...</tag>`, from the left; tags that were opened again inside stay open.
@@ -454,7 +454,7 @@ fn without_xml(mut log: String) -> String {
 
 pub(super) fn jest(log: &str, context: Context<'_>) -> Read {
     let mut map = StatusMap::new();
-    for line in log.split('\n') {
+    for line in lines(log) {
         let pattern = re!(r"^\s*(✓|✕|○)\s(.+?)(?:\s\((\d+\s*m?s)\))?$");
         let Some(found) = pattern.captures(strip(line)) else { continue };
         let name = if context.dialect == Dialect::V5 { strip(&found[2]) } else { &found[2] };
@@ -465,7 +465,7 @@ pub(super) fn jest(log: &str, context: Context<'_>) -> Read {
 
 pub(super) fn vitest(log: &str, _: Context<'_>) -> Read {
     let mut map = StatusMap::new();
-    for line in log.split('\n') {
+    for line in lines(log) {
         let pattern = re!(r"^\s*(✓|×|↓)\s(.+?)(?:\s(\d+\s*m?s?|\[skipped\]))?$");
         if let Some(found) = pattern.captures(strip(line)) {
             put(&mut map, &found[2], mark(&found[1]));
@@ -484,7 +484,7 @@ fn mark(mark: &str) -> &'static str {
 
 pub(super) fn jest_json(log: &str, _: Context<'_>) -> Read {
     let mut map = StatusMap::new();
-    for line in log.split('\n') {
+    for line in lines(log) {
         if let Some(found) = re!(r"^\[(PASSED|FAILED)\]\s(.+)$").captures(strip(line)) {
             put(&mut map, &found[2], &found[1]);
         }
@@ -495,7 +495,7 @@ pub(super) fn jest_json(log: &str, _: Context<'_>) -> Read {
 pub(super) fn karma(log: &str, _: Context<'_>) -> Read {
     let mut map = StatusMap::new();
     let (mut depth, mut suites, mut started) = (-1, Vec::<String>::new(), false);
-    for line in log.split('\n') {
+    for line in lines(log) {
         if line.starts_with("SUMMARY:") {
             return Ok(map);
         }
@@ -528,7 +528,7 @@ pub(super) fn karma(log: &str, _: Context<'_>) -> Read {
 
 pub(super) fn tap(log: &str, _: Context<'_>) -> Read {
     let mut map = StatusMap::new();
-    for line in log.split('\n') {
+    for line in lines(log) {
         if let Some(found) = re!(r"^(ok|not ok) (\d+) (.+)$").captures(strip(line)) {
             let word = if &found[1] == "ok" { "PASSED" } else { "FAILED" };
             put(&mut map, &found[3], word);

@@ -3,17 +3,17 @@
 use std::collections::VecDeque;
 
 use super::{Context, Dialect, LogFault, StatusMap, put};
-use crate::python::{re, strip};
+use crate::python::{lines, re, strip};
 
 /// Lines that match, with two groups: the status as the runner writes it, and the test.
-fn lines(
+fn by_line(
     log: &str,
     pattern: &regex::Regex,
     (status, test): (usize, usize),
     meaning: &[(&str, &str)],
 ) -> StatusMap {
     let mut map = StatusMap::new();
-    for line in log.split('\n') {
+    for line in lines(log) {
         if let Some(found) = pattern.captures(strip(line))
             && let Some((_, word)) = meaning.iter().find(|(said, _)| *said == &found[status])
         {
@@ -28,7 +28,7 @@ type Read = Result<StatusMap, LogFault>;
 pub(super) fn redis(log: &str, _: Context<'_>) -> Read {
     let pattern = re!(r"^\[(ok|err|skip|ignore)\]:\s(.+?)(?:\s\((\d+\s*m?s)\))?$");
     let mut map = StatusMap::new();
-    for line in log.split('\n') {
+    for line in lines(log) {
         let Some(found) = pattern.captures(strip(line)) else { continue };
         match &found[1] {
             "ok" => put(&mut map, &found[2], "PASSED"),
@@ -41,7 +41,7 @@ pub(super) fn redis(log: &str, _: Context<'_>) -> Read {
 
 pub(super) fn jq(log: &str, _: Context<'_>) -> Read {
     let meaning = [("PASS", "PASSED"), ("FAIL", "FAILED")];
-    Ok(lines(log, re!(r"^\s*(PASS|FAIL):\s(.+)$"), (1, 2), &meaning))
+    Ok(by_line(log, re!(r"^\s*(PASS|FAIL):\s(.+)$"), (1, 2), &meaning))
 }
 
 pub(super) fn doctest(log: &str, _: Context<'_>) -> Read {
@@ -74,17 +74,17 @@ pub(super) fn doctest(log: &str, _: Context<'_>) -> Read {
 
 pub(super) fn micropython(log: &str, _: Context<'_>) -> Read {
     let meaning = [("pass", "PASSED"), ("FAIL", "FAILED"), ("skip", "SKIPPED")];
-    Ok(lines(log, re!(r"^(pass|FAIL|skip)\s+(.+)$"), (1, 2), &meaning))
+    Ok(by_line(log, re!(r"^(pass|FAIL|skip)\s+(.+)$"), (1, 2), &meaning))
 }
 
 pub(super) fn googletest(log: &str, _: Context<'_>) -> Read {
     let meaning = [("OK", "PASSED"), ("FAILED", "FAILED")];
-    Ok(lines(log, re!(r"^.*\[\s*(OK|FAILED)\s*\]\s(.*)\s\(.*\)$"), (1, 2), &meaning))
+    Ok(by_line(log, re!(r"^.*\[\s*(OK|FAILED)\s*\]\s(.*)\s\(.*\)$"), (1, 2), &meaning))
 }
 
 pub(super) fn go(log: &str, _: Context<'_>) -> Read {
     let meaning = [("PASS", "PASSED"), ("FAIL", "FAILED"), ("SKIP", "SKIPPED")];
-    Ok(lines(log, re!(r"^--- (PASS|FAIL|SKIP): (.+) \((.+)\)$"), (1, 2), &meaning))
+    Ok(by_line(log, re!(r"^--- (PASS|FAIL|SKIP): (.+) \((.+)\)$"), (1, 2), &meaning))
 }
 
 /// Maven names the test in the traced command and the result in a line of its own.
@@ -94,7 +94,7 @@ pub(super) fn maven(log: &str, context: Context<'_>) -> Read {
     let mut last = "---NO TEST NAME FOUND YET---";
     let (mut waiting, mut unmatched) = (VecDeque::new(), VecDeque::new());
     let word = |said: &str| if said == "SUCCESS" { "PASSED" } else { "FAILED" };
-    for line in log.split('\n').map(strip) {
+    for line in lines(log).map(strip) {
         if let Some(found) = test.captures(line).and_then(|found| found.get(1)) {
             last = found.as_str();
             waiting.push_back(last);
@@ -116,14 +116,14 @@ pub(super) fn maven(log: &str, context: Context<'_>) -> Read {
 
 pub(super) fn ant(log: &str, _: Context<'_>) -> Read {
     let meaning = [("PASS", "PASSED"), ("FAIL", "FAILED"), ("ERR", "FAILED")];
-    Ok(lines(log, re!(r"^\s*\[junit\]\s+\[(PASS|FAIL|ERR)\]\s+(.*)$"), (1, 2), &meaning))
+    Ok(by_line(log, re!(r"^\s*\[junit\]\s+\[(PASS|FAIL|ERR)\]\s+(.*)$"), (1, 2), &meaning))
 }
 
 pub(super) fn gradle(log: &str, context: Context<'_>) -> Read {
     let both = re!(r"^([^>].+)\s+(PASSED|FAILED)$");
     let mut map = StatusMap::new();
     let mut waiting: Option<&str> = None;
-    for line in log.split('\n').map(strip) {
+    for line in lines(log).map(strip) {
         if let Some(found) = both.captures(line) {
             put(&mut map, &found[1], &found[2]);
             waiting = None;
@@ -145,7 +145,7 @@ pub(super) fn phpunit(log: &str, _: Context<'_>) -> Read {
     let (suite, test) = (re!(r"^([\p{L}\p{N}_].+) \(.+\)$"), re!(r"^\s*([✔✘↩])\s*(.*)$"));
     let mut map = StatusMap::new();
     let mut within = "None".to_owned();
-    for line in log.split('\n') {
+    for line in lines(log) {
         if let Some(found) = suite.captures(line) {
             found[1].clone_into(&mut within);
         } else if let Some(found) = test.captures(line) {
@@ -162,22 +162,22 @@ pub(super) fn phpunit(log: &str, _: Context<'_>) -> Read {
 
 pub(super) fn minitest(log: &str, _: Context<'_>) -> Read {
     let meaning = [(".", "PASSED"), ("F", "FAILED"), ("E", "FAILED")];
-    Ok(lines(log, re!(r"^(.+)\. .*=.*(\.|F|E).*$"), (2, 1), &meaning))
+    Ok(by_line(log, re!(r"^(.+)\. .*=.*(\.|F|E).*$"), (2, 1), &meaning))
 }
 
 pub(super) fn cucumber(log: &str, _: Context<'_>) -> Read {
     let meaning = [(".", "PASSED"), ("F", "FAILED")];
-    Ok(lines(log, re!(r"^(.*) \.+(\.|F)"), (2, 1), &meaning))
+    Ok(by_line(log, re!(r"^(.*) \.+(\.|F)"), (2, 1), &meaning))
 }
 
 pub(super) fn ruby_unit(log: &str, _: Context<'_>) -> Read {
     let meaning = [(".", "PASSED"), ("E", "FAILED"), ("F", "FAILED"), ("O", "SKIPPED")];
-    Ok(lines(log, re!(r"^\s*(?:test: )?(.+):\s+(\.|E\b|F\b|O\b)"), (2, 1), &meaning))
+    Ok(by_line(log, re!(r"^\s*(?:test: )?(.+):\s+(\.|E\b|F\b|O\b)"), (2, 1), &meaning))
 }
 
 pub(super) fn rspec(log: &str, _: Context<'_>) -> Read {
     let meaning = [("passed", "PASSED"), ("failed", "FAILED")];
-    Ok(lines(log, re!(r"^(.+) - (passed|failed)"), (2, 1), &meaning))
+    Ok(by_line(log, re!(r"^(.+) - (passed|failed)"), (2, 1), &meaning))
 }
 
 /// The project changed its runner; the instances know which they use.
@@ -191,5 +191,5 @@ pub(super) fn jekyll(log: &str, context: Context<'_>) -> Read {
 
 pub(super) fn cargo(log: &str, _: Context<'_>) -> Read {
     let meaning = [("ok", "PASSED"), ("FAILED", "FAILED")];
-    Ok(lines(log, re!(r"^test\s+(\S+)\s+\.\.\.\s+(ok|FAILED)$"), (2, 1), &meaning))
+    Ok(by_line(log, re!(r"^test\s+(\S+)\s+\.\.\.\s+(ok|FAILED)$"), (2, 1), &meaning))
 }

@@ -1,7 +1,9 @@
 //! Logs of Python's test runners.
 
+use memchr::memmem;
+
 use super::{Context, Dialect, LogFault, StatusMap, put};
-use crate::python::{re, strip, words};
+use crate::python::{find, has, lines, re, strip, words};
 
 const WORDS: [&str; 5] = ["FAILED", "PASSED", "SKIPPED", "ERROR", "XFAIL"];
 
@@ -32,7 +34,7 @@ fn folded_skip(word: &str, id: &str, context: Context<'_>) -> bool {
 
 pub(super) fn pytest(log: &str, context: Context<'_>) -> Result<StatusMap, LogFault> {
     let mut map = StatusMap::new();
-    for line in log.split('\n') {
+    for line in lines(log) {
         if let Some((word, id)) = summary(line, context) {
             put(&mut map, id, word);
         }
@@ -43,7 +45,7 @@ pub(super) fn pytest(log: &str, context: Context<'_>) -> Result<StatusMap, LogFa
 /// Temporary folders in a test's parameters differ from run to run.
 pub(super) fn pytest_options(log: &str, context: Context<'_>) -> Result<StatusMap, LogFault> {
     let mut map = StatusMap::new();
-    for line in log.split('\n') {
+    for line in lines(log) {
         let Some((word, id)) = summary(line, context) else { continue };
         match re!(r"(.*?)\[(.*)\]").captures(id) {
             Some(found) => {
@@ -67,7 +69,7 @@ pub(super) fn matplotlib(log: &str, context: Context<'_>) -> Result<StatusMap, L
 /// The summary of newer versions, and lines of older ones that end with the status.
 pub(super) fn pytest_v2(log: &str, context: Context<'_>) -> Result<StatusMap, LogFault> {
     let mut map = StatusMap::new();
-    for line in log.split('\n') {
+    for line in lines(log) {
         let line = plain(line);
         if starts_with_status(&line) {
             let failed = line.starts_with("FAILED");
@@ -119,7 +121,7 @@ fn plain(line: &str) -> std::borrow::Cow<'_, str> {
 
 pub(super) fn seaborn(log: &str, context: Context<'_>) -> Result<StatusMap, LogFault> {
     let mut map = StatusMap::new();
-    for line in log.split('\n') {
+    for line in lines(log) {
         let mut parts = words(line);
         let (first, second) = (parts.next(), parts.next());
         let read = if line.starts_with("FAILED") {
@@ -145,7 +147,7 @@ pub(super) fn seaborn(log: &str, context: Context<'_>) -> Result<StatusMap, LogF
 pub(super) fn sympy(log: &str, _: Context<'_>) -> Result<StatusMap, LogFault> {
     let mut map = StatusMap::new();
     let mut end = 0;
-    for (at, _) in log.match_indices(".py:") {
+    for at in memmem::find_iter(log.as_bytes(), ".py:") {
         if at < end {
             continue;
         }
@@ -155,7 +157,7 @@ pub(super) fn sympy(log: &str, _: Context<'_>) -> Result<StatusMap, LogFault> {
             put(&mut map, &format!("{}.py:{}", &found[2], &found[3]), "FAILED");
         }
     }
-    for line in log.split('\n').map(strip).filter(|line| line.starts_with("test_")) {
+    for line in lines(log).map(strip).filter(|line| line.starts_with("test_")) {
         for (end, word) in [(" E", "ERROR"), (" F", "FAILED"), (" ok", "PASSED")] {
             if line.ends_with(end) {
                 put(&mut map, words(line).next().unwrap_or_default(), word);
@@ -169,14 +171,14 @@ pub(super) fn django(log: &str, _: Context<'_>) -> Result<StatusMap, LogFault> {
     const EQUIVALENT: &str = "--version is equivalent to version";
     let mut map = StatusMap::new();
     let mut before: Option<&str> = None;
-    let equivalent = log.contains(EQUIVALENT);
-    for line in log.split('\n') {
+    let equivalent = has(log, EQUIVALENT);
+    for line in lines(log) {
         let mut line = strip(line);
-        if equivalent && line.contains(EQUIVALENT) {
+        if equivalent && has(line, EQUIVALENT) {
             put(&mut map, EQUIVALENT, "PASSED");
         }
         // Whatever ends with a status has ` ... ` before it.
-        let name = line.split_once(" ... ").map(|(test, _)| test);
+        let name = find(line, " ... ").map(|at| &line[..at]);
         before = name.or(before);
         if name.is_some() {
             let ends = [" ... ok", " ... OK", " ...  OK"];
@@ -187,8 +189,8 @@ pub(super) fn django(log: &str, _: Context<'_>) -> Result<StatusMap, LogFault> {
                 }
                 put(&mut map, line.strip_suffix(end).unwrap_or(line), "PASSED");
             }
-            if let Some((test, _)) = line.split_once(" ... skipped") {
-                put(&mut map, test, "SKIPPED");
+            if let Some(at) = find(line, " ... skipped") {
+                put(&mut map, &line[..at], "SKIPPED");
             }
         }
         for (end, start, word) in
@@ -208,25 +210,41 @@ pub(super) fn django(log: &str, _: Context<'_>) -> Result<StatusMap, LogFault> {
             put(&mut map, test, "PASSED");
         }
     }
-    // Results that something printed in between tore apart.
+    torn(log, &mut map);
+    Ok(map)
+}
+
+/// Results that something printed in between tore apart.
+fn torn(log: &str, map: &mut StatusMap) {
+    if has(log, " Django installed in ") {
+        let pattern = re!(
+            r"(?m)^(.*?)\s\.\.\.\sTesting against Django installed in ((?s:.*?)) silenced\)\.\nok$"
+        );
+        for found in pattern.captures_iter(log) {
+            put(map, &found[1], "PASSED");
+        }
+    }
     for (sign, pattern) in [
-        (
-            " Django installed in ",
-            re!(
-                r"(?m)^(.*?)\s\.\.\.\sTesting against Django installed in ((?s:.*?)) silenced\)\.\nok$"
-            ),
-        ),
         ("Internal Server Error: ", re!(r"(?m)^(.*?)\s\.\.\.\sInternal Server Error: /(.*)/\nok$")),
         (
             "System check identified",
             re!(r"(?m)^(.*?)\s\.\.\.\sSystem check identified no issues \(0 silenced\)\nok$"),
         ),
     ] {
-        if log.contains(sign) {
-            for found in pattern.captures_iter(log) {
-                put(&mut map, &found[1], "PASSED");
+        let mut done = 0;
+        for at in memmem::find_iter(log.as_bytes(), sign) {
+            if at < done {
+                continue;
+            }
+            // Of the text before the sign two blanks may be line ends; after it there is one.
+            let back = |from: usize| log[..from].rfind('\n').unwrap_or(0);
+            let start = back(back(back(at))).max(done);
+            let mut ends = memchr::memchr_iter(b'\n', &log.as_bytes()[at..]);
+            let end = ends.nth(1).map_or(log.len(), |end| at + end);
+            if let Some(found) = pattern.captures_at(&log[..end], start) {
+                put(map, &found[1], "PASSED");
+                done = found.get_match().end();
             }
         }
     }
-    Ok(map)
 }

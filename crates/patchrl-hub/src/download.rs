@@ -11,26 +11,19 @@ use fs_err::{File, OpenOptions};
 use sha2::{Digest, Sha256};
 use ureq::Agent;
 
-use super::{Miss, Progress, Report};
-use crate::ModelError;
+use crate::error::{HubError, Miss};
+use crate::{Expected, Progress, Report};
 
 const ATTEMPTS: usize = 4;
 const CHUNK: usize = 1 << 17;
 
-/// What was announced about a file.
-pub(super) struct Expected {
-    pub(super) size: Option<u64>,
-    /// Lower-case hexadecimal.
-    pub(super) sha256: Option<String>,
-}
-
 /// One file to fetch.
-pub(super) struct Transfer<'a> {
-    pub(super) agent: &'a Agent,
-    pub(super) url: &'a str,
-    pub(super) token: Option<&'a str>,
-    pub(super) name: &'a str,
-    pub(super) expected: &'a Expected,
+pub(crate) struct Transfer<'a> {
+    pub(crate) agent: &'a Agent,
+    pub(crate) url: &'a str,
+    pub(crate) token: Option<&'a str>,
+    pub(crate) name: &'a str,
+    pub(crate) expected: &'a Expected,
 }
 
 /// How one attempt ended.
@@ -43,7 +36,7 @@ enum Attempt {
 
 impl Transfer<'_> {
     /// Fetch into `folder` unless it is there already. Returns the size.
-    pub(super) fn fetch_into(
+    pub(crate) fn fetch_into(
         &self,
         folder: &Path,
         revision: &str,
@@ -57,7 +50,7 @@ impl Transfer<'_> {
             match self.attempt(&part, report)? {
                 Attempt::Whole => {
                     let size = check(&part, self.name, self.expected)?;
-                    fs_err::rename(&part, &target).map_err(|e| ModelError::write(&target, e))?;
+                    fs_err::rename(&part, &target).map_err(|e| HubError::write(&target, e))?;
                     return Ok(size);
                 }
                 Attempt::Broken(why) => broken = why,
@@ -70,7 +63,7 @@ impl Transfer<'_> {
     }
 
     fn attempt(&self, part: &Path, report: &mut Report<'_>) -> Result<Attempt, Miss> {
-        let write = |e| ModelError::write(part, e);
+        let write = |e| HubError::write(part, e);
         let mut file =
             OpenOptions::new().create(true).read(true).append(true).open(part).map_err(write)?;
         let have = file.metadata().map_err(write)?.len();
@@ -131,27 +124,27 @@ impl Transfer<'_> {
             done += read as u64;
             if done > range.end {
                 // Keep nothing of a file that is not the one announced.
-                file.set_len(0).map_err(|e| ModelError::write(file.path(), e))?;
+                file.set_len(0).map_err(|e| HubError::write(file.path(), e))?;
                 return Err(Miss::Absent(format!("`{}` is longer than announced", self.name)));
             }
-            file.write_all(&buffer[..read]).map_err(|e| ModelError::write(file.path(), e))?;
+            file.write_all(&buffer[..read]).map_err(|e| HubError::write(file.path(), e))?;
             report(Progress::Bytes { file: self.name, done, total });
         }
         if total.is_some_and(|total| done < total) {
             return Ok(Attempt::Broken(format!("it ended after {done} bytes")));
         }
-        file.sync_all().map_err(|e| ModelError::write(file.path(), e))?;
+        file.sync_all().map_err(|e| HubError::write(file.path(), e))?;
         Ok(Attempt::Whole)
     }
 }
 
 /// Compare with what was announced; a file that differs is removed.
-fn check(path: &Path, name: &str, expected: &Expected) -> Result<u64, ModelError> {
+fn check(path: &Path, name: &str, expected: &Expected) -> Result<u64, HubError> {
     let size =
-        fs_err::metadata(path).map_err(|e| ModelError::io("cannot read a download", e))?.len();
+        fs_err::metadata(path).map_err(|e| HubError::io("cannot read a download", e))?.len();
     let wrong = |what, want: String, got: String| {
         let _ = fs_err::remove_file(path);
-        Err(ModelError::WrongDigest { file: name.to_owned(), what, want, got })
+        Err(HubError::WrongDigest { file: name.to_owned(), what, want, got })
     };
     if let Some(want) = expected.size.filter(|want| *want != size) {
         return wrong("size", want.to_string(), size.to_string());
@@ -165,8 +158,8 @@ fn check(path: &Path, name: &str, expected: &Expected) -> Result<u64, ModelError
     Ok(size)
 }
 
-fn sha256(path: &Path) -> Result<String, ModelError> {
-    let io = |e| ModelError::io("cannot read a download", e);
+fn sha256(path: &Path) -> Result<String, HubError> {
+    let io = |e| HubError::io("cannot read a download", e);
     let mut file = File::open(path).map_err(io)?;
     let mut hash = Sha256::new();
     let mut buffer = vec![0; CHUNK];
@@ -180,7 +173,7 @@ fn sha256(path: &Path) -> Result<String, ModelError> {
 }
 
 /// Lower-case hexadecimal.
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text
