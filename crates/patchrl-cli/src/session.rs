@@ -90,6 +90,13 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// The container engine, where tests run in images.
+    pub(crate) fn engine(&self) -> anyhow::Result<&Docker> {
+        self.docker.as_ref().ok_or_else(|| {
+            usage("images are asked for, but tests run without them", "add `--sandbox docker`")
+        })
+    }
+
     /// Find the model's files, downloading them if need be.
     pub(crate) fn find_model(&self, console: &mut Console) -> anyhow::Result<PathBuf> {
         find_model(&self.settings.model, self.environment, console)

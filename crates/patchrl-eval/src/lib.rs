@@ -5,11 +5,13 @@ mod answers;
 mod compare;
 mod functions;
 pub mod harness;
+mod lines;
 mod shares;
 mod verdicts;
 
-pub use answers::{Answered, Answers, AnswersError};
+pub use answers::{Answered, Answers};
 pub use compare::{Comparison, compare, pass_at_k};
 pub use functions::{Checked, Checker, NoProblem, Problem};
+pub use lines::LinesError;
 pub use shares::{EvalConfig, Evaluator, Shares};
-pub use verdicts::{Verdict, Verdicts, VerdictsError, Work};
+pub use verdicts::{Verdict, Verdicts, Work};

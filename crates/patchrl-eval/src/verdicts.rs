@@ -5,8 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{OnceLock, mpsc};
 use std::thread;
@@ -20,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::harness::Prediction;
+use crate::lines::{Lines, LinesError};
 
 /// What running the tests showed of one prediction: a line of the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,60 +54,24 @@ impl Verdict {
     pub fn is_known(&self) -> bool {
         self.resolved.is_some()
     }
-}
 
-/// Why the file of verdicts cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum VerdictsError {
-    /// It cannot be read or written.
-    #[error("cannot use the verdicts `{path}`")]
-    File {
-        /// Which file.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// A whole line of it is no verdict.
-    #[error("`{path}`, line {line}, is no verdict: {why}")]
-    Line {
-        /// Which file.
-        path: PathBuf,
-        /// From 1.
-        line: usize,
-        /// What is wrong.
-        why: String,
-    },
+    fn key(&self) -> (String, String) {
+        (self.instance_id.clone(), self.patch_sha256.clone())
+    }
 }
 
 /// The file of verdicts: one JSON object a line, in the order in which they were found.
 pub struct Verdicts {
-    path: PathBuf,
-    file: fs_err::File,
+    lines: Lines,
     known: BTreeMap<(String, String), Verdict>,
 }
 
 impl Verdicts {
-    /// Open or begin a file. A line that was cut off when a run was killed is dropped.
-    pub fn open(path: &Path) -> Result<Self, VerdictsError> {
-        let fail = |source| VerdictsError::File { path: path.to_owned(), source };
-        let mut options = fs_err::OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        let mut file = options.open(path).map_err(fail)?;
-        let mut text = String::new();
-        file.read_to_string(&mut text).map_err(fail)?;
-        let whole = text.rfind('\n').map_or(0, |at| at + 1);
-        file.set_len(whole as u64).map_err(fail)?;
-        file.seek(SeekFrom::End(0)).map_err(fail)?;
-        let mut known = BTreeMap::new();
-        for (at, line) in text[..whole].lines().enumerate() {
-            let verdict: Verdict = serde_json::from_str(line).map_err(|e| VerdictsError::Line {
-                path: path.to_owned(),
-                line: at + 1,
-                why: e.to_string(),
-            })?;
-            known.insert((verdict.instance_id.clone(), verdict.patch_sha256.clone()), verdict);
-        }
-        Ok(Self { path: path.to_owned(), file, known })
+    /// Open or begin a file.
+    pub fn open(path: &Path) -> Result<Self, LinesError> {
+        let (lines, all) = Lines::open::<Verdict>(path)?;
+        let known = all.into_iter().map(|it| (it.key(), it)).collect();
+        Ok(Self { lines, known })
     }
 
     /// The verdict on a prediction, if there is one that says something.
@@ -122,13 +86,10 @@ impl Verdicts {
         self.known.get(&key).filter(|verdict| !verdict.is_known())
     }
 
-    /// Write a verdict down, whole.
-    fn add(&mut self, verdict: Verdict) -> Result<(), VerdictsError> {
-        let fail = |source| VerdictsError::File { path: self.path.clone(), source };
-        let mut line = serde_json::to_vec(&verdict).map_err(|e| fail(e.into()))?;
-        line.push(b'\n');
-        self.file.write_all(&line).and_then(|()| self.file.sync_data()).map_err(fail)?;
-        self.known.insert((verdict.instance_id.clone(), verdict.patch_sha256.clone()), verdict);
+    /// Write a verdict down.
+    fn add(&mut self, verdict: Verdict) -> Result<(), LinesError> {
+        self.lines.add(std::slice::from_ref(&verdict))?;
+        self.known.insert(verdict.key(), verdict);
         Ok(())
     }
 }
@@ -156,7 +117,7 @@ impl Work<'_> {
         &self,
         verdicts: &mut Verdicts,
         progress: &mut dyn FnMut(u64, u64) -> bool,
-    ) -> Result<(), VerdictsError> {
+    ) -> Result<(), LinesError> {
         let tasks: HashMap<&str, &Task> = self.tasks.iter().map(|t| (t.id.as_str(), t)).collect();
         let mut seen = HashSet::new();
         let mut open: Vec<(&Task, &Prediction)> = self
@@ -336,15 +297,13 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_cut_off_goes_on() {
+    fn a_stopped_run_goes_on() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("verdicts.jsonl");
         let mut verdicts = Verdicts::open(&path).unwrap();
         verdicts.add(verdict("a", Some(false))).unwrap();
         verdicts.add(verdict("b", None)).unwrap();
         drop(verdicts);
-        let whole = fs_err::read_to_string(&path).unwrap();
-        fs_err::write(&path, format!("{whole}{{\"instance_id\": \"c")).unwrap();
         let mut verdicts = Verdicts::open(&path).unwrap();
         assert!(verdicts.of(&prediction("a")).is_some());
         assert!(verdicts.of(&prediction("b")).is_none(), "what says nothing is asked again");
@@ -356,14 +315,5 @@ mod tests {
         let lines = fs_err::read_to_string(&path).unwrap();
         assert_eq!(lines.lines().count(), 3);
         assert!(Verdicts::open(&path).unwrap().of(&prediction("b")).is_some());
-    }
-
-    #[test]
-    fn a_line_that_is_none_is_named() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("verdicts.jsonl");
-        fs_err::write(&path, "{}\n").unwrap();
-        let fault = Verdicts::open(&path).err().unwrap().to_string();
-        assert!(fault.contains("line 1, is no verdict: missing field"), "{fault}");
     }
 }

@@ -140,8 +140,7 @@ impl Transfer<'_> {
 
 /// Compare with what was announced; a file that differs is removed.
 fn check(path: &Path, name: &str, expected: &Expected) -> Result<u64, HubError> {
-    let size =
-        fs_err::metadata(path).map_err(|e| HubError::io("cannot read a download", e))?.len();
+    let size = fs_err::metadata(path).map_err(|e| HubError::io("cannot read a download", e))?.len();
     let wrong = |what, want: String, got: String| {
         let _ = fs_err::remove_file(path);
         Err(HubError::WrongDigest { file: name.to_owned(), what, want, got })

@@ -170,12 +170,13 @@ impl Preparer {
     fn in_image(&self, task: &Task, docker: &Docker, image: &str) -> Result<Ground, PrepareError> {
         let fail = |source| PrepareError::Sandbox { task: task.id.to_string(), source };
         let name = ImageName::parse(image).map_err(fail)?;
-        let place = ImagePlace { image: name, workdir: task.workdir().to_owned() };
+        let workdir = task.workdir();
         let mut environment = task.environment.clone().unwrap_or_else(Environment::pytest);
         environment.install = None;
-        let id = docker.image_id(&place.image).map_err(fail)?;
-        let base = self.folder("images")?.join(digest(&[id.as_bytes(), place.workdir.as_bytes()]));
-        docker.export(&place.image, &place.workdir, &base).map_err(fail)?;
+        let id = docker.image_id(&name).map_err(fail)?;
+        let base = self.folder("images")?.join(digest(&[id.as_bytes(), workdir.as_bytes()]));
+        let hides_git = docker.export(&name, workdir, &base).map_err(fail)?;
+        let place = ImagePlace { image: name, workdir: workdir.to_owned(), hides_git };
         let (base, planted) = match &task.start {
             Start::Bug(bug) => self.planted(task, &base, bug)?,
             Start::Commit | Start::Files(_) => (base, Changes::new()),

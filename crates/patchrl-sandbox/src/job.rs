@@ -116,6 +116,15 @@ pub struct ImagePlace {
     pub image: ImageName,
     /// The folder, absolute.
     pub workdir: String,
+    /// It has a `.git` folder, which jobs must not see: it holds what came after.
+    pub hides_git: bool,
+}
+
+impl ImagePlace {
+    /// A folder that is empty for jobs.
+    pub(crate) fn hidden(&self) -> Option<String> {
+        self.hides_git.then(|| format!("{}/.git", self.workdir.trim_end_matches('/')))
+    }
 }
 
 impl Job {

@@ -56,7 +56,7 @@ impl Places {
         if self.fresh {
             return docker.run(&asked);
         }
-        let mut container = self.take(docker, place, &job.limits)?;
+        let mut container = self.take(docker, (place, &asked))?;
         let output = container.run(&asked)?;
         // One that cannot be made new is not kept; what it showed stands.
         if container.reset().is_ok() {
@@ -70,11 +70,10 @@ impl Places {
     fn take(
         &self,
         docker: &Docker,
-        place: &ImagePlace,
-        limits: &Limits,
+        (place, asked): (&ImagePlace, &ContainerJob),
     ) -> Result<Container, SandboxError> {
         let mut warm = self.warm.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = |it: &(ImagePlace, Limits, Container)| it.0 == *place && it.1 == *limits;
+        let fits = |it: &(ImagePlace, Limits, Container)| it.0 == *place && it.1 == asked.limits;
         if let Some(at) = warm.iter().position(fits) {
             return Ok(warm.swap_remove(at).2);
         }
@@ -82,7 +81,7 @@ impl Places {
         drop(warm);
         // Its worker is free before another is asked for.
         drop(other);
-        docker.warm(&place.image, limits)
+        docker.warm(asked)
     }
 }
 
@@ -92,6 +91,7 @@ fn in_container(job: &Job, place: &ImagePlace) -> ContainerJob {
     let fill = |text: &String| words.iter().fold(text.clone(), |t, (from, to)| t.replace(from, to));
     let mut asked =
         ContainerJob::new(place.image.clone(), place.workdir.clone(), job.argv.iter().map(fill));
+    asked.hidden = place.hidden();
     asked.writes.clone_from(&job.writes);
     let env = job.env.iter().map(|(name, value)| (name.clone(), fill(value)));
     asked.env = env.collect::<BTreeMap<_, _>>();

@@ -35,7 +35,8 @@ impl DataSet {
             Some((repo, split)) => (repo, Some(split)),
             None => (name, None),
         };
-        let word = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
+        let word =
+            |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
         let fine = split.is_none_or(|split| !split.is_empty() && word(split) && split != "..");
         (patchrl_hub::is_repo(repo) && fine)
             .then(|| Self { repo: repo.to_owned(), split: split.map(str::to_owned) })
@@ -127,7 +128,10 @@ mod tests {
     #[test]
     fn names_are_repositories_or_short() {
         let lite = DataSet::named("lite").unwrap();
-        assert_eq!((lite.repo.as_str(), lite.split.as_deref()), ("SWE-bench/SWE-bench_Lite", Some("test")));
+        assert_eq!(
+            (lite.repo.as_str(), lite.split.as_deref()),
+            ("SWE-bench/SWE-bench_Lite", Some("test"))
+        );
         assert_eq!(DataSet::named("a/b:dev").unwrap().split.as_deref(), Some("dev"));
         assert_eq!(DataSet::named("a/b").unwrap().split, None);
         for strange in ["a", "a/b:", "a/b:..", "a/../b", "a/b:x/y", "/etc/passwd", "a/b/c"] {

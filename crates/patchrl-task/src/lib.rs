@@ -16,8 +16,8 @@ pub mod split;
 pub mod store;
 pub mod toy;
 
-pub use hub::DataSet;
 pub use environment::{Environment, Runner};
+pub use hub::DataSet;
 pub use record::{FieldFault, Start, Task, TaskId};
 pub use split::Split;
 pub use store::{TaskError, load, save};

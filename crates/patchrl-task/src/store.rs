@@ -150,7 +150,8 @@ pub fn save(path: &Path, tasks: &[Task]) -> Result<(), TaskError> {
         packer.write_all(&bytes).map_err(fail)?;
         bytes = packer.finish().map_err(fail)?;
     } else if ends_in("zst") {
-        bytes = zstd::encode_all(bytes.as_slice(), zstd::DEFAULT_COMPRESSION_LEVEL).map_err(fail)?;
+        bytes =
+            zstd::encode_all(bytes.as_slice(), zstd::DEFAULT_COMPRESSION_LEVEL).map_err(fail)?;
     }
     let mut part = path.as_os_str().to_owned();
     part.push(".part");

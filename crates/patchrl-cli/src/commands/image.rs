@@ -1,22 +1,20 @@
 //! `patchrl image`: get the container images of a task set, list them, remove them.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
-use flate2::read::MultiGzDecoder;
 use patchrl_sandbox::{
-    Bytes, ImageEvent, ImageName, ImageReport, ImageState, Reaped, SandboxError, Step,
+    Bytes, Docker, ImageEvent, ImageName, ImageReport, ImageState, Reaped, Step,
 };
-use serde::Deserialize;
+use patchrl_task::Task;
 use serde_json::{Value, json};
 
 use super::flags::EngineFlags;
 use crate::console::Console;
 use crate::exit::{Exit, usage};
 use crate::printer::{self, Form};
+use crate::session;
 use crate::settings::Environment;
 
 /// `patchrl image ...`
@@ -35,18 +33,16 @@ pub(crate) enum Image {
 pub(crate) struct Selection {
     /// Names of images.
     images: Vec<String>,
-    /// A file of rows (JSONL, JSON, gz) with a column `image`, `image_name` or `docker_image`.
-    #[arg(long, value_name = "FILE")]
-    tasks: Vec<PathBuf>,
+    /// A task set, as elsewhere, whose rows have a column `image`, `image_name` or
+    /// `docker_image`; may be given several times.
+    #[arg(long, value_name = "FILE|NAME")]
+    tasks: Vec<String>,
     #[command(flatten)]
     engine: EngineFlags,
     /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
-
-/// Files of rows are read up to here.
-const MAX_FILE: u64 = 4 << 30;
 
 pub(crate) fn run(command: &Image, environment: &Environment) -> anyhow::Result<Exit> {
     match command {
@@ -57,18 +53,55 @@ pub(crate) fn run(command: &Image, environment: &Environment) -> anyhow::Result<
 }
 
 fn prepare(selection: &Selection, environment: &Environment) -> anyhow::Result<Exit> {
-    let images = selection.some_names()?;
+    let images = selection.names(environment)?;
+    if images.is_empty() {
+        return Err(usage("no images given", "name images, or a task set with `--tasks`"));
+    }
     let docker = selection.engine.connect(environment)?;
-    let mut console = Console::new();
-    let reports = docker.prepare(&images, &mut |event| show(&mut console, event))?;
-    console.clear();
+    let reports = pull(&docker, &images, &mut Console::new())?;
     report(selection, &reports, &json!({ "images": reports }), "")?;
-    let there = |r: &ImageReport| matches!(r.state, ImageState::Present | ImageState::Pulled);
-    Ok(if reports.iter().all(there) { Exit::Success } else { Exit::Negative })
+    Ok(if reports.iter().all(is_there) { Exit::Success } else { Exit::Negative })
+}
+
+/// Pull the images of tasks that are not there; an error names those that did not come.
+pub(crate) fn prepare_for(
+    tasks: &[Task],
+    docker: &Docker,
+    console: &mut Console,
+) -> anyhow::Result<()> {
+    let mut names = Names::default();
+    for task in tasks {
+        names.add_task(task)?;
+    }
+    let reports = pull(docker, &names.list, console)?;
+    let missing: Vec<String> =
+        reports.iter().filter(|report| !is_there(report)).map(line).collect();
+    if missing.is_empty() {
+        console.say(&format!("{} images are there", reports.len()));
+        return Ok(());
+    }
+    Err(usage(
+        format!("images that did not come:\n  {}", missing.join("\n  ")),
+        "the same command goes on where it stopped",
+    ))
+}
+
+fn pull(
+    docker: &Docker,
+    images: &[ImageName],
+    console: &mut Console,
+) -> anyhow::Result<Vec<ImageReport>> {
+    let reports = docker.prepare(images, &mut |event| show(console, event))?;
+    console.clear();
+    Ok(reports)
+}
+
+fn is_there(report: &ImageReport) -> bool {
+    matches!(report.state, ImageState::Present | ImageState::Pulled)
 }
 
 fn list(selection: &Selection, environment: &Environment) -> anyhow::Result<Exit> {
-    let images = selection.names()?;
+    let images = selection.names(environment)?;
     let docker = selection.engine.connect(environment)?;
     let reports = if images.is_empty() { docker.all_images()? } else { docker.images(&images)? };
     report(selection, &reports, &json!({ "images": reports }), "")?;
@@ -77,7 +110,7 @@ fn list(selection: &Selection, environment: &Environment) -> anyhow::Result<Exit
 }
 
 fn prune(selection: &Selection, environment: &Environment) -> anyhow::Result<Exit> {
-    let images = selection.names()?;
+    let images = selection.names(environment)?;
     let docker = selection.engine.connect(environment)?;
     let mut reaped = Reaped::default();
     // First, since what they hold cannot be removed.
@@ -93,80 +126,47 @@ fn prune(selection: &Selection, environment: &Environment) -> anyhow::Result<Exi
     Ok(if failed || !reaped.failed.is_empty() { Exit::Internal } else { Exit::Success })
 }
 
+/// Names, each once, in the order they were given.
+#[derive(Default)]
+struct Names {
+    list: Vec<ImageName>,
+    seen: BTreeSet<ImageName>,
+}
+
+impl Names {
+    fn add(&mut self, text: &str) -> anyhow::Result<()> {
+        let name = ImageName::parse(text)?;
+        if self.seen.insert(name.clone()) {
+            self.list.push(name);
+        }
+        Ok(())
+    }
+
+    /// Whether the task names an image.
+    fn add_task(&mut self, task: &Task) -> anyhow::Result<bool> {
+        let Some(image) = task.image() else { return Ok(false) };
+        self.add(image).with_context(|| format!("task `{}`", task.id))?;
+        Ok(true)
+    }
+}
+
 impl Selection {
-    /// All names, each once, in the order they were given.
-    fn names(&self) -> anyhow::Result<Vec<ImageName>> {
-        let mut names = Vec::new();
-        let mut seen = BTreeSet::new();
-        let mut add = |text: &str| -> Result<(), SandboxError> {
-            let name = ImageName::parse(text)?;
-            if seen.insert(name.clone()) {
-                names.push(name);
-            }
-            Ok(())
-        };
+    fn names(&self, environment: &Environment) -> anyhow::Result<Vec<ImageName>> {
+        let mut names = Names::default();
         for text in &self.images {
-            add(text)?;
+            names.add(text)?;
         }
-        for path in &self.tasks {
-            let rows = images_of(path)?;
-            for (number, text) in (1..).zip(&rows) {
-                if let Some(text) = text {
-                    add(text).with_context(|| format!("`{}`, row {number}", path.display()))?;
-                }
+        for set in &self.tasks {
+            let mut without = 0;
+            for task in session::load_tasks(set, environment)? {
+                without += u64::from(!names.add_task(&task)?);
             }
-            let without = rows.iter().filter(|row| row.is_none()).count();
             if without > 0 {
-                printer::say(&format!("`{}`: rows without an image: {without}", path.display()));
+                printer::say(&format!("`{set}`: rows without an image: {without}"));
             }
         }
-        Ok(names)
+        Ok(names.list)
     }
-
-    fn some_names(&self) -> anyhow::Result<Vec<ImageName>> {
-        let names = self.names()?;
-        if names.is_empty() {
-            return Err(usage("no images given", "name images, or a file of rows with `--tasks`"));
-        }
-        Ok(names)
-    }
-}
-
-/// The columns that name an image, in the forms data sets have them.
-#[derive(Deserialize)]
-struct Row {
-    image: Option<Value>,
-    image_name: Option<Value>,
-    docker_image: Option<Value>,
-}
-
-impl Row {
-    fn image(self) -> Option<String> {
-        let columns = [self.image, self.image_name, self.docker_image];
-        columns.into_iter().flatten().find_map(|value| match value {
-            Value::String(text) if !text.is_empty() => Some(text),
-            _ => None,
-        })
-    }
-}
-
-/// One entry a row.
-fn images_of(path: &Path) -> anyhow::Result<Vec<Option<String>>> {
-    let file = fs_err::File::open(path).map_err(|e| usage(e.to_string(), "check the path"))?;
-    let packed = path.extension().is_some_and(|extension| extension == "gz");
-    let plain: Box<dyn Read> =
-        if packed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
-    let mut text = BufReader::new(plain.take(MAX_FILE));
-    let array = text.fill_buf()?.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
-    let rows = if array {
-        serde_json::from_reader::<_, Vec<Row>>(text)
-    } else {
-        serde_json::Deserializer::from_reader(text).into_iter().collect()
-    };
-    let rows =
-        rows.map_err(|e| usage(e.to_string(), "rows are JSON objects, one a line or in a list"));
-    let rows = rows.with_context(|| format!("cannot read `{}`", path.display()))?;
-    Ok(rows.into_iter().map(Row::image).collect())
 }
 
 fn show(console: &mut Console, event: &ImageEvent<'_>) {
@@ -210,29 +210,4 @@ fn line(report: &ImageReport) -> String {
     let size = report.size.map_or(String::new(), |size| size.to_string());
     let why = report.why.as_ref().map_or(String::new(), |why| format!(": {why}"));
     format!("{word:<8} {size:>9}  {}{why}", report.image)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rows_name_images_in_several_ways() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let rows = [
-            r#"{"instance_id": "a", "image": "one"}"#,
-            r#"{"image_name": "two:3", "image": null}"#,
-            r#"{"docker_image": "three", "image": {"x": 1}}"#,
-            r#"{"instance_id": "d"}"#,
-        ];
-        let lines = dir.path().join("rows.jsonl");
-        fs_err::write(&lines, rows.join("\n")).expect("a file");
-        let array = dir.path().join("rows.json");
-        fs_err::write(&array, format!(" [{}]", rows.join(","))).expect("a file");
-        let found = images_of(&lines).expect("rows");
-        assert_eq!(found, [Some("one".into()), Some("two:3".into()), Some("three".into()), None]);
-        assert_eq!(images_of(&array).expect("rows"), found);
-        fs_err::write(&lines, "{\"image\": 1}\nnonsense").expect("a file");
-        assert!(format!("{:#}", images_of(&lines).expect_err("a fault")).contains("rows.jsonl"));
-    }
 }

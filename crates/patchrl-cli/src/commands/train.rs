@@ -81,6 +81,9 @@ pub(crate) struct Grpo {
     /// Sampling temperature.
     #[arg(long)]
     temperature: Option<f32>,
+    /// Pull the images of the tasks first; with `--max-steps 0` nothing else is done.
+    #[arg(long)]
+    prepare_images: bool,
     /// Start from this model folder instead of `--model`.
     #[arg(long, value_name = "DIR")]
     sft_ckpt: Option<String>,
@@ -110,7 +113,6 @@ pub(crate) fn run(command: &Train, environment: &Environment) -> anyhow::Result<
     let mut console = Console::new();
     let session = Session::open(&settings, environment)?;
     console.say(&format!("sandbox: {}", session.sandbox.tier()));
-    let model = session.find_model(&mut console)?;
     let mut tasks = session.tasks(session::is_train)?;
     // The toy set is valid by construction, and its tests say so.
     if settings.tasks != "toy" && !shared.allow_invalid {
@@ -119,6 +121,13 @@ pub(crate) fn run(command: &Train, environment: &Environment) -> anyhow::Result<
     if settings.train_limit > 0 {
         tasks.truncate(settings.train_limit);
     }
+    if matches!(command, Train::Grpo(flags) if flags.prepare_images) {
+        super::image::prepare_for(&tasks, session.engine()?, &mut console)?;
+        if shared.max_steps == Some(0) {
+            return Ok(Exit::Success);
+        }
+    }
+    let model = session.find_model(&mut console)?;
     let ready = session.prepare(&tasks, &mut console)?;
     let training =
         Training { session: &session, dir: &dir, model: &model, ready: &ready, held_out: 0 };

@@ -8,6 +8,7 @@ mod eval;
 mod jsonl;
 mod mission;
 mod resume;
+mod sets;
 mod tiny;
 
 use std::path::Path;

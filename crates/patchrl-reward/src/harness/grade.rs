@@ -162,11 +162,7 @@ pub fn grade(expected: Expected<'_>, has_patch: bool, log: &str) -> Result<Repor
 
 /// Python opens logs as text: every line end is `\n`.
 fn universal_newlines(log: &str) -> std::borrow::Cow<'_, str> {
-    if has(log, "\r") {
-        log.replace("\r\n", "\n").replace('\r', "\n").into()
-    } else {
-        log.into()
-    }
+    if has(log, "\r") { log.replace("\r\n", "\n").replace('\r', "\n").into() } else { log.into() }
 }
 
 /// The statuses in a log, or nothing if it holds no results.

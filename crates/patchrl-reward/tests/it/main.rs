@@ -11,6 +11,7 @@ mod holes;
 mod judging;
 mod presets;
 mod repository;
+mod starts;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -21,7 +22,7 @@ use patchrl_sandbox::{Local, TierChoice};
 
 type Test = (&'static str, fn(&Arc<Local>));
 
-const TESTS: [Test; 19] = [
+const TESTS: [Test; 21] = [
     ("rewards_follow_the_tests", judging::rewards_follow_the_tests),
     ("cheaper_modes_stop_at_their_gate", judging::cheaper_modes_stop_at_their_gate),
     ("a_group_tests_each_tree_once", judging::a_group_tests_each_tree_once),
@@ -41,6 +42,8 @@ const TESTS: [Test; 19] = [
     ("a_broken_command_loses_the_answer", presets::a_broken_command_loses_the_answer),
     ("a_broken_oracle_loses_the_answer", presets::a_broken_oracle_loses_the_answer),
     ("the_guard_has_policies", presets::the_guard_has_policies),
+    ("a_bug_is_planted", starts::a_bug_is_planted_and_the_answer_takes_it_out),
+    ("files_of_a_row_are_its_tree", starts::files_of_a_row_are_its_tree),
 ];
 
 fn main() -> ExitCode {

@@ -61,8 +61,7 @@ done"#;
 #[derive(Debug)]
 pub struct Container {
     docker: Docker,
-    image: ImageName,
-    limits: Limits,
+    model: Model,
     reuse: Reuse,
     name: String,
     state: State,
@@ -71,6 +70,15 @@ pub struct Container {
     /// Time of the files that were written last, in seconds.
     written: u64,
     _slot: OwnedSemaphorePermit,
+}
+
+/// What every container in a row of successors is made from.
+#[derive(Clone, Debug)]
+struct Model {
+    image: ImageName,
+    limits: Limits,
+    /// A folder that is empty in it.
+    hidden: Option<String>,
 }
 
 /// Whether a successor is kept ready.
@@ -93,37 +101,36 @@ enum State {
 impl Docker {
     /// Run a job in a container of its own.
     pub fn run(&self, job: &ContainerJob) -> Result<Output, SandboxError> {
-        self.fresh(&job.image, &job.limits)?.run(job)
+        self.fresh(job)?.run(job)
     }
 
-    /// Start a container. Waits for a free worker, the start rate and disk space; a
-    /// thread that holds the last worker itself waits for ever. Of `limits` it keeps
-    /// memory, processes and file size.
-    pub fn fresh(&self, image: &ImageName, limits: &Limits) -> Result<Container, SandboxError> {
-        self.start(image, limits, Reuse::Once)
+    /// Start a container for jobs like this one. Waits for a free worker, the start rate and
+    /// disk space; a thread that holds the last worker itself waits for ever. Of the job's
+    /// limits it keeps memory, processes and file size.
+    pub fn fresh(&self, like: &ContainerJob) -> Result<Container, SandboxError> {
+        self.start(like, Reuse::Once)
     }
 
     /// Start a container that will be reset often: its successor is started while
     /// it works, so that a reset takes no time. The successor needs no worker.
-    pub fn warm(&self, image: &ImageName, limits: &Limits) -> Result<Container, SandboxError> {
-        self.start(image, limits, Reuse::Warm)
+    pub fn warm(&self, like: &ContainerJob) -> Result<Container, SandboxError> {
+        self.start(like, Reuse::Warm)
     }
 
-    fn start(
-        &self,
-        image: &ImageName,
-        limits: &Limits,
-        reuse: Reuse,
-    ) -> Result<Container, SandboxError> {
+    fn start(&self, like: &ContainerJob, reuse: Reuse) -> Result<Container, SandboxError> {
         let engine = &self.engine;
+        let model = Model {
+            image: like.image.clone(),
+            limits: like.limits.clone(),
+            hidden: like.hidden.clone(),
+        };
         let (slot, name) = self.block_on(async {
             let slot = engine.gate.slot().await;
-            Ok::<_, SandboxError>((slot, create(engine, image, limits).await?))
+            Ok::<_, SandboxError>((slot, create(engine, &model).await?))
         })?;
         Ok(Container {
             docker: self.clone(),
-            image: image.clone(),
-            limits: limits.clone(),
+            model,
             reuse,
             name,
             state: State::Pristine,
@@ -200,9 +207,9 @@ impl Container {
             match spare {
                 Some(spare) => match spare.await {
                     Ok(Ok(name)) => Ok(name),
-                    _ => create(&docker.engine, &self.image, &self.limits).await,
+                    _ => create(&docker.engine, &self.model).await,
                 },
-                None => create(&docker.engine, &self.image, &self.limits).await,
+                None => create(&docker.engine, &self.model).await,
             }
         })?;
         let old = std::mem::replace(&mut self.name, next);
@@ -214,12 +221,16 @@ impl Container {
 
     fn check(&self, job: &ContainerJob) -> Result<(), SandboxError> {
         let bad = |why: String| Err(SandboxError::BadJob(why));
-        if job.image != self.image {
-            return bad(format!("a container of `{}` cannot run `{}`", self.image, job.image));
+        let Model { image, limits, hidden } = &self.model;
+        if job.image != *image {
+            return bad(format!("a container of `{image}` cannot run `{}`", job.image));
         }
         let needs = |limits: &Limits| (limits.memory, limits.processes, limits.file_size);
-        if needs(&job.limits) != needs(&self.limits) {
+        if needs(&job.limits) != needs(limits) {
             return bad("the container was started with other limits".to_owned());
+        }
+        if job.hidden != *hidden {
+            return bad("the container hides another folder".to_owned());
         }
         if self.state == State::Unknown {
             return bad("the last job in this container was lost: reset it first".to_owned());
@@ -228,9 +239,8 @@ impl Container {
     }
 
     fn successor(&self) -> JoinHandle<Result<String, SandboxError>> {
-        let (engine, image) = (Arc::clone(&self.docker.engine), self.image.clone());
-        let limits = self.limits.clone();
-        self.docker.spawn(async move { create(&engine, &image, &limits).await })
+        let (engine, model) = (Arc::clone(&self.docker.engine), self.model.clone());
+        self.docker.spawn(async move { create(&engine, &model).await })
     }
 
     /// Everything up to the end of the command; what it started may still run.
@@ -268,7 +278,7 @@ impl Container {
         let calls = &self.docker.engine.calls;
         match calls.get_container_archive_info(&self.name, Some(shell)).await {
             Err(e) if fault::is_status(&e, 404) => {
-                SandboxError::NoShell { image: self.image.to_string() }
+                SandboxError::NoShell { image: self.model.image.to_string() }
             }
             // It does not run any more, and nothing was run in it that could have ended it.
             _ if status == 409 => SandboxError::EngineGone { what, why },
@@ -338,17 +348,14 @@ impl Drop for Container {
 }
 
 /// A started container with nothing in it but the image and the output folder.
-async fn create(
-    engine: &Engine,
-    image: &ImageName,
-    limits: &Limits,
-) -> Result<String, SandboxError> {
+async fn create(engine: &Engine, model: &Model) -> Result<String, SandboxError> {
+    let image = &model.image;
     engine.gate.start(&engine.tell).await?;
     // Named here, so that a start which fails half way leaves something to remove.
     let name = engine.next_name();
     let ready = async {
         let options = CreateContainerOptionsBuilder::default().name(&name).build();
-        let body = body(engine, image, limits);
+        let body = body(engine, model);
         let what = "creation of a container";
         let created = engine.ask(what, engine.calls.create_container(Some(options), body)).await?;
         created.map_err(|e| fault::of_image(image.as_str(), what, e))?;
@@ -369,7 +376,9 @@ async fn create(
 }
 
 /// How every container of ours looks.
-fn body(engine: &Engine, image: &ImageName, limits: &Limits) -> ContainerCreateBody {
+fn body(engine: &Engine, model: &Model) -> ContainerCreateBody {
+    let Model { image, limits, hidden } = model;
+    let empty = |folder: &String| (folder.clone(), "ro,nosuid,nodev,noexec,size=4k".to_owned());
     let bytes = |size: Bytes| Some(i64::try_from(size.0).unwrap_or(i64::MAX));
     let ulimit = |name: &str, most: u64| ResourcesUlimits {
         name: Some(name.to_owned()),
@@ -387,6 +396,7 @@ fn body(engine: &Engine, image: &ImageName, limits: &Limits) -> ContainerCreateB
         cap_drop: Some(vec!["ALL".to_owned()]),
         cap_add: Some(CAPABILITIES.map(str::to_owned).into()),
         security_opt: Some(vec!["no-new-privileges".to_owned()]),
+        tmpfs: hidden.as_ref().map(|folder| [empty(folder)].into()),
         // It would end with the shell that it started, which a job can kill.
         init: Some(false),
         log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),

@@ -29,15 +29,19 @@ impl Docker {
     }
 
     /// Write the folder `workdir` of an image to `dest`, whole or not at all; without its
-    /// `.git`, which holds what came after. Somebody else having put it there is fine.
+    /// `.git`, which holds what came after, and a word on whether there is such a folder.
+    /// Somebody else having put it there is fine.
     pub fn export(
         &self,
         image: &ImageName,
         workdir: &str,
         dest: &Path,
-    ) -> Result<(), SandboxError> {
+    ) -> Result<bool, SandboxError> {
+        let mut history = dest.as_os_str().to_owned();
+        history.push(".history");
+        let history = Path::new(&history);
         if dest.is_dir() {
-            return Ok(());
+            return Ok(history.exists());
         }
         let scratch = Scratch::beside(dest)?;
         let file = scratch.path().join("tar");
@@ -45,10 +49,14 @@ impl Docker {
         let tree = scratch.path().join("tree");
         fs_err::create_dir(&tree)?;
         let mut archive = Archive::new(fs_err::File::open(&file)?);
+        let mut has_git = false;
         for entry in archive.entries()? {
             let mut entry = entry?;
-            let is_git =
-                entry.path()?.components().nth(1).is_some_and(|it| it.as_os_str() == ".git");
+            let path = entry.path()?;
+            let mut parts = path.components().skip(1);
+            let is_git = parts.next().is_some_and(|it| it.as_os_str() == ".git");
+            has_git |= is_git && (parts.next().is_some() || entry.header().entry_type().is_dir());
+            drop(path);
             if !is_git {
                 // Refuses whatever would lie outside, also through links.
                 entry.unpack_in(&tree)?;
@@ -59,7 +67,11 @@ impl Docker {
         let top = top.ok_or_else(|| {
             SandboxError::BadJob(format!("`{workdir}` of the image `{image}` is no folder"))
         })?;
-        rename_into_place(&top, dest)
+        if has_git {
+            fs_err::write(history, "")?;
+        }
+        rename_into_place(&top, dest)?;
+        Ok(has_git)
     }
 }
 

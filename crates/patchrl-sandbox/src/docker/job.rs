@@ -13,6 +13,8 @@ pub struct ContainerJob {
     pub image: ImageName,
     /// Working directory, absolute; it must exist in the image.
     pub workdir: String,
+    /// A folder of the image, absolute, that is empty for the job; of one container all agree.
+    pub hidden: Option<String>,
     /// Paths relative to `workdir`: what to put there first; `None` deletes.
     /// Files belong to root. A path leads through symbolic links of the image,
     /// but never out of the container.
@@ -42,6 +44,7 @@ impl ContainerJob {
         Self {
             image,
             workdir: workdir.into(),
+            hidden: None,
             writes: BTreeMap::new(),
             argv: argv.into_iter().map(Into::into).collect(),
             env: BTreeMap::new(),

@@ -33,6 +33,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_job_that_would_end_its_container_has_an_ending", suicide),
     ("a_container_that_was_killed_is_nobody_s_verdict", killed),
     ("the_files_of_an_image_are_copied_out", copied_out),
+    ("a_hidden_folder_is_empty_for_jobs", hidden),
     ("a_job_that_cannot_start_is_an_error", cannot_start),
     ("nothing_is_left", nothing_left),
     ("a_killed_owner_leaves_what_reap_finds", killed_owner),
@@ -48,8 +49,8 @@ const VICTIM: &str = "PATCHRL_TEST_DOCKER_VICTIM";
 pub(crate) fn victim() -> Option<ExitCode> {
     let socket = std::env::var_os(VICTIM)?;
     let docker = Engine { socket: socket.into() }.docker();
-    let mut busy = docker.warm(&image(), &shell("").limits).unwrap();
-    let _idle = docker.fresh(&image(), &shell("").limits).unwrap();
+    let mut busy = docker.warm(&shell("")).unwrap();
+    let _idle = docker.fresh(&shell("")).unwrap();
     let _ = busy.run(&shell("sleep 30"));
     Some(ExitCode::SUCCESS)
 }
@@ -124,7 +125,7 @@ fn memory(engine: &Engine) {
     let docker = engine.docker();
     let mut job = shell("x=aaaaaaaa; while :; do x=$x$x; done");
     job.limits.memory = Bytes::mib(48);
-    let mut container = docker.fresh(&job.image, &job.limits).unwrap();
+    let mut container = docker.fresh(&job).unwrap();
     assert_eq!(container.run(&job).unwrap().ending, Ending::OutOfMemory);
     // The container's word for it must not stick.
     job.argv[2] = "exit 5".into();
@@ -167,7 +168,7 @@ fn rights(engine: &Engine) {
     let text = text(&output).replace('\t', " ");
     assert_eq!(text.matches("00000000000000fb").count(), 2, "{text}");
     assert!(text.contains("NoNewPrivs: 1") && text.contains("Seccomp: 2"), "{text}");
-    let container = engine.docker().fresh(&image(), &shell("").limits).unwrap();
+    let container = engine.docker().fresh(&shell("")).unwrap();
     let seen = engine.json(&format!("/containers/{}/json", container.name()));
     assert_eq!(seen["HostConfig"]["Privileged"], false);
     assert_eq!(seen["HostConfig"]["Binds"], serde_json::Value::Null);
@@ -212,7 +213,7 @@ fn files(engine: &Engine) {
 fn session(engine: &Engine) {
     let docker = engine.docker();
     let word = format!("63{}", std::process::id());
-    let mut container = docker.fresh(&image(), &shell("").limits).unwrap();
+    let mut container = docker.fresh(&shell("")).unwrap();
     let first = format!("echo mine > note; (setsid sleep {word} &); echo $PPID");
     assert!(container.run(&shell(&first)).unwrap().success());
     assert_eq!(alive_with(&word), 0);
@@ -234,7 +235,7 @@ fn reset(engine: &Engine) {
         "echo evil > a.txt; rm -r pkg; echo evil > c.txt; echo evil > /dev/shm/s; echo evil > /tmp/t
          echo evil > /data/kept.txt; echo 'evil' > /bin/cat; chmod 0 /bin; setsid sleep {word} & true"
     );
-    let mut container = docker.warm(&image(), &look.limits).unwrap();
+    let mut container = docker.warm(&look).unwrap();
     let clean = text(&container.run(&look).unwrap());
     assert!(clean.contains("/testbed/pkg/b.txt") && clean.ends_with("of the image"), "{clean}");
     for _ in 0..3 {
@@ -255,7 +256,7 @@ fn reset(engine: &Engine) {
 
 fn suicide(engine: &Engine) {
     let docker = engine.docker();
-    let mut container = docker.warm(&image(), &shell("").limits).unwrap();
+    let mut container = docker.warm(&shell("")).unwrap();
     for script in [
         "kill -9 -1; exit 3",
         "kill -TERM 1; kill -KILL 1; exit 3",
@@ -270,7 +271,7 @@ fn suicide(engine: &Engine) {
 
 fn killed(engine: &Engine) {
     let docker = engine.docker();
-    let mut container = docker.warm(&image(), &shell("").limits).unwrap();
+    let mut container = docker.warm(&shell("")).unwrap();
     let name = container.name().to_owned();
     let error = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -334,7 +335,7 @@ fn cannot_start(engine: &Engine) {
 
 fn nothing_left(engine: &Engine) {
     let docker = engine.docker();
-    let container = docker.warm(&image(), &shell("").limits).unwrap();
+    let container = docker.warm(&shell("")).unwrap();
     assert_eq!(engine.containers(), [container.name()]);
     assert_ne!(engine.json("/volumes")["Volumes"].as_array().map_or(0, Vec::len), 0);
     drop(container);
@@ -344,7 +345,7 @@ fn nothing_left(engine: &Engine) {
 
 fn killed_owner(engine: &Engine) {
     let docker = engine.docker();
-    let mine = docker.fresh(&image(), &shell("").limits).unwrap();
+    let mine = docker.fresh(&shell("")).unwrap();
     #[expect(clippy::disallowed_methods, reason = "the test needs a program to kill")]
     let mut victim = Command::new(std::env::current_exe().unwrap())
         .env(VICTIM, &engine.socket)
@@ -371,7 +372,7 @@ fn twenty(engine: &Engine) {
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                let mut container = docker.warm(&image(), &shell("").limits).unwrap();
+                let mut container = docker.warm(&shell("")).unwrap();
                 loop {
                     let n = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                     if n >= 20 {
@@ -415,7 +416,7 @@ fn engine_gone(engine: &Engine) {
         }
     });
     let docker = Engine { socket: path.clone() }.docker();
-    let mut container = docker.fresh(&image(), &shell("").limits).unwrap();
+    let mut container = docker.fresh(&shell("")).unwrap();
     let error = std::thread::scope(|scope| {
         let job = scope.spawn(|| container.run(&shell("echo first; sleep 15")).unwrap_err());
         std::thread::sleep(Duration::from_secs(1));
@@ -444,7 +445,7 @@ fn images(engine: &Engine) {
     let reports = docker.prepare(&both, &mut |_| events += 1).unwrap();
     assert!(reports.iter().all(|r| r.state == ImageState::Present && r.size > Some(Bytes(0))));
     assert_eq!(events, 3);
-    let _container = docker.fresh(&image(), &shell("").limits).unwrap();
+    let _container = docker.fresh(&shell("")).unwrap();
     let list = [image(), name("other"), name("never")];
     let states: Vec<ImageState> =
         docker.remove_images(&list).unwrap().iter().map(|r| r.state).collect();
@@ -452,4 +453,19 @@ fn images(engine: &Engine) {
     let all = docker.all_images().unwrap();
     assert!(all.iter().any(|r| r.image == image()) && all.iter().all(|r| r.image != name("other")));
     assert_eq!(docker.images(&[name("other")]).unwrap()[0].state, ImageState::Missing);
+}
+
+fn hidden(engine: &Engine) {
+    let docker = engine.docker();
+    let mut job = shell("ls -A /testbed/pkg; touch /testbed/pkg/x; ls -A /testbed/pkg | wc -l");
+    let seen = run(engine, &job);
+    assert_eq!(text(&seen), "b.txt\n2");
+    job.hidden = Some("/testbed/pkg".to_owned());
+    let mut container = docker.warm(&job).unwrap();
+    for _ in 0..2 {
+        let seen = text(&container.run(&job).unwrap());
+        assert!(seen.ends_with("\n0") && !seen.contains("b.txt"), "{seen}");
+        container.reset().unwrap();
+    }
+    assert!(container.run(&shell("true")).is_err(), "one that sees the folder");
 }

@@ -3,8 +3,8 @@
 //! Owns reading rows out of a file that may be broken or hostile. What a row means is the
 //! store's.
 
-use std::{io, iter};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{io, iter};
 
 use fs_err::File;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};

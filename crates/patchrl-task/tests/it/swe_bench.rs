@@ -58,7 +58,8 @@ fn a_damaged_parquet_file_is_an_error_or_other_rows() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("damaged.parquet");
     let mut state = 1_u64;
     let mut below = |n: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize % n
     };
     let (mut refused, mut read) = (0, 0);
