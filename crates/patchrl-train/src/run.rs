@@ -8,14 +8,16 @@ use std::path::Path;
 use std::time::Instant;
 
 use patchrl_agent::PromptConfig;
-use patchrl_model::{Model, Params, Policy};
+use patchrl_model::{Finish, Model, Params, Policy};
 use patchrl_reward::{Judge, Mode, Ready};
-use patchrl_rollout::{At, Group, Roller, SamplingConfig, Spent, items_of_step, write_records};
+use patchrl_rollout::{
+    At, Attempt, Group, Roller, SamplingConfig, Spent, items_of_step, write_records,
+};
 use patchrl_telemetry::{Event, RolloutEnd, Step, StepSft, Telemetry};
 
 use crate::checkpoint::{Checkpoints, State, checkpoint_name, read_optimizer};
 use crate::config::TrainConfig;
-use crate::grpo::{Answer, Batch, Loss, Update, Updater, advantages};
+use crate::grpo::{Advantages, Answer, Batch, Silent, Update, Updater, advantages, overlong};
 use crate::optimizer::AdamW;
 use crate::schedule::linear_warmup;
 use crate::sft::{Example, sft_step};
@@ -270,12 +272,7 @@ impl Run<'_> {
             drawn += tokens as u64;
             listener.progress("sampling", drawn, total);
         })?;
-        let rewards = groups.iter().map(|g| {
-            let rewards: Vec<Option<f32>> =
-                g.attempts.iter().map(|a| a.judgement.reward.map(|r| r as f32)).collect();
-            advantages(&rewards, c.advantage_scale)
-        });
-        let advantages: Vec<Option<Vec<Option<f32>>>> = rewards.collect();
+        let advantages = self.advantages(&groups);
         write_records(self.dir, step + 1, &groups, &advantages)?;
         for event in rollout_events(step + 1, &groups) {
             self.say(&event, listener)?;
@@ -296,25 +293,19 @@ impl Run<'_> {
         &self,
         engine: &mut Engine<'_>,
         groups: &[Group],
-        advantages: &[Option<Vec<Option<f32>>>],
+        advantages: &[Advantages],
         lr: f32,
     ) -> Result<Update, TrainError> {
         let c = &self.config.grpo;
-        let batches: Vec<Batch<'_>> = groups
-            .iter()
-            .zip(advantages)
-            .filter_map(|(group, advantages)| {
-                let answers = self.counted(group, advantages.as_ref()?);
-                (!answers.is_empty()).then_some(Batch { prompt: &group.prompt.tokens, answers })
-            })
-            .collect();
-        let loss = Loss { clip_low: c.clip_low, clip_high: c.clip_high, kl_coef: c.kl_coef };
+        let batch = groups.iter().zip(advantages).filter_map(|(g, a)| self.batch(g, a.as_ref()));
+        let batch: Vec<Batch<'_>> = batch.collect();
         Updater {
             model: &mut engine.policy.model,
             reference: engine.reference.as_ref(),
             optimizer: &mut engine.optimizer,
             grads: &mut engine.grads,
-            loss,
+            loss: c.loss(),
+            denominator: c.denominator(self.sampling.max_new_tokens),
             // Greedy answers are scored at the model's own temperature.
             temperature: if self.sampling.temperature > 0.0 {
                 self.sampling.temperature
@@ -322,27 +313,50 @@ impl Run<'_> {
                 1.0
             },
         }
-        .run(&batches, c.updates_per_step, lr)
+        .run(batch, c.updates_per_step, lr)
     }
 
-    /// The answers of a group whose tokens enter the loss.
-    fn counted<'g>(&self, group: &'g Group, advantages: &[Option<f32>]) -> Vec<Answer<'g>> {
-        group
-            .attempts
-            .iter()
-            .zip(advantages)
-            .filter(|(a, _)| {
-                let cut = a.sample.finish == patchrl_model::Finish::Length;
-                !(cut && self.config.grpo.mask_truncated)
-            })
-            .filter_map(|(a, advantage)| {
-                Some(Answer {
-                    tokens: &a.sample.tokens,
-                    sampled: &a.sample.log_probs,
-                    advantage: (*advantage)?,
-                })
-            })
-            .collect()
+    /// The advantages of a step's groups, from rewards that answers near the limit have paid from.
+    fn advantages(&self, groups: &[Group]) -> Vec<Advantages> {
+        let c = &self.config.grpo;
+        let limit = self.sampling.max_new_tokens;
+        let paid = |tokens: usize| overlong(tokens, limit, c.overlong_buffer, c.overlong_penalty);
+        let reward =
+            |a: &Attempt| a.judgement.reward.map(|r| (r + paid(a.sample.tokens.len())) as f32);
+        let rewards: Vec<Vec<Option<f32>>> =
+            groups.iter().map(|g| g.attempts.iter().map(reward).collect()).collect();
+        advantages(&rewards, c.advantage_scale, c.advantage_eps)
+    }
+
+    /// What of a group is part of the step, or nothing. Lost answers never are.
+    fn batch<'g>(
+        &self,
+        group: &'g Group,
+        advantages: Option<&Vec<Option<f32>>>,
+    ) -> Option<Batch<'g>> {
+        let c = &self.config.grpo;
+        if advantages.is_none() && c.silent_groups == Silent::Drop {
+            return None;
+        }
+        let mut batch =
+            Batch { prompt: &group.prompt.tokens, answers: Vec::new(), idle: Vec::new() };
+        for (i, attempt) in group.attempts.iter().enumerate() {
+            let Some(_) = attempt.judgement.reward else { continue };
+            let sample = &attempt.sample;
+            let cut = sample.finish == Finish::Length;
+            if cut && c.mask_truncated {
+                batch.idle.push(0);
+            } else if advantages.is_none() && c.kl_coef == 0.0 {
+                batch.idle.push(sample.tokens.len());
+            } else {
+                batch.answers.push(Answer {
+                    tokens: &sample.tokens,
+                    sampled: &sample.log_probs,
+                    advantage: advantages.and_then(|a| a[i]).unwrap_or(0.0),
+                });
+            }
+        }
+        Some(batch)
     }
 
     fn say(&self, event: &Event, listener: &mut dyn Listener) -> Result<(), TrainError> {
@@ -356,7 +370,7 @@ fn rollout_events(step: u64, groups: &[Group]) -> Vec<Event> {
     let mut events = Vec::new();
     for group in groups {
         for (sample, attempt) in group.attempts.iter().enumerate() {
-            let cut = attempt.sample.finish == patchrl_model::Finish::Length;
+            let cut = attempt.sample.finish == Finish::Length;
             events.push(Event::RolloutEnded(RolloutEnd {
                 step,
                 task: group.prompt.task.as_str().to_owned(),
@@ -371,23 +385,16 @@ fn rollout_events(step: u64, groups: &[Group]) -> Vec<Event> {
     events
 }
 
-fn step_event(
-    groups: &[Group],
-    advantages: &[Option<Vec<Option<f32>>>],
-    spent: Spent,
-    update: &Update,
-) -> Step {
+fn step_event(groups: &[Group], advantages: &[Advantages], spent: Spent, update: &Update) -> Step {
     let all: Vec<_> = groups.iter().flat_map(|g| &g.attempts).collect();
     let rewards: Vec<f64> = all.iter().filter_map(|a| a.judgement.reward).collect();
     let n = rewards.len().max(1) as f64;
     let mean = rewards.iter().sum::<f64>() / n;
     let variance = rewards.iter().map(|r| (r - mean).powi(2)).sum::<f64>() / n;
-    let count = |what: &dyn Fn(&&&patchrl_rollout::Attempt) -> bool| {
-        all.iter().filter(|a| what(a)).count() as u64
-    };
+    let count = |what: &dyn Fn(&&&Attempt) -> bool| all.iter().filter(|a| what(a)).count() as u64;
     Step {
         loss: update.loss as f32,
-        kl: update.kl as f32,
+        kl: update.health.kl as f32,
         grad_norm: update.grad_norm,
         reward_mean: mean as f32,
         reward_std: variance.sqrt() as f32,
@@ -397,7 +404,7 @@ fn step_event(
         tests_passed: count(&|a| a.judgement.outcome == patchrl_reward::Outcome::Resolved),
         groups_without_signal: advantages.iter().filter(|a| a.is_none()).count() as u64,
         lost: count(&|a| a.judgement.reward.is_none()),
-        ratio_mismatch: update.mismatch as f32,
+        ratio_mismatch: update.health.mismatch as f32,
         tokens: spent.tokens as u64,
         sample_s: spent.sampling.as_secs_f64(),
         reward_s: spent.judging.as_secs_f64(),
