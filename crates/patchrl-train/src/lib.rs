@@ -2,6 +2,7 @@
 
 mod checkpoint;
 mod config;
+mod groups;
 pub mod grpo;
 mod optimizer;
 mod run;

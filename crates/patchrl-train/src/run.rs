@@ -10,14 +10,13 @@ use std::time::Instant;
 use patchrl_agent::PromptConfig;
 use patchrl_model::{Finish, Model, Params, Policy};
 use patchrl_reward::{Judge, Mode, Ready};
-use patchrl_rollout::{
-    At, Attempt, Group, Roller, SamplingConfig, Spent, items_of_step, write_records,
-};
+use patchrl_rollout::{Attempt, Group, SamplingConfig, Spent, items_of_step, write_records};
 use patchrl_telemetry::{Event, RolloutEnd, Step, StepSft, Telemetry};
 
 use crate::checkpoint::{Checkpoints, State, checkpoint_name, read_optimizer};
 use crate::config::TrainConfig;
-use crate::grpo::{Advantages, Answer, Batch, Silent, Update, Updater, advantages, overlong};
+use crate::groups::Drawn;
+use crate::grpo::{Advantages, Batch, Update, Updater};
 use crate::optimizer::AdamW;
 use crate::schedule::linear_warmup;
 use crate::sft::{Example, sft_step};
@@ -256,23 +255,8 @@ impl Run<'_> {
     ) -> Result<(), TrainError> {
         let c = &self.config.grpo;
         let step = engine.state.step;
-        let taken = items_of_step(self.config.seed, step, c.tasks_per_step, self.tasks.len());
-        let tasks: Vec<&Ready> = taken.iter().map(|&i| &self.tasks[i]).collect();
-        let roller = Roller {
-            policy: engine.policy,
-            prompt: self.prompt,
-            sampling: self.sampling,
-            judge: self.judge,
-        };
-        let at = At { run: self.config.seed, step, group_size: c.group_size };
-        let total =
-            tasks.len() as u64 * u64::from(c.group_size) * self.sampling.max_new_tokens as u64;
-        let mut drawn = 0;
-        let (groups, spent) = roller.roll(&tasks, mode, at, &mut |tokens| {
-            drawn += tokens as u64;
-            listener.progress("sampling", drawn, total);
-        })?;
-        let advantages = self.advantages(&groups);
+        let Drawn { groups, advantages, spent, resampled } =
+            self.draw(engine.policy, mode, step, listener)?;
         write_records(self.dir, step + 1, &groups, &advantages)?;
         for event in rollout_events(step + 1, &groups) {
             self.say(&event, listener)?;
@@ -285,6 +269,7 @@ impl Run<'_> {
         event.phase = mode.as_str().into();
         event.step = step + 1;
         event.lr = lr;
+        event.resampled = resampled;
         event.update_s = started.elapsed().as_secs_f64();
         self.say(&Event::StepEnded(event), listener)
     }
@@ -314,49 +299,6 @@ impl Run<'_> {
             },
         }
         .run(batch, c.updates_per_step, lr)
-    }
-
-    /// The advantages of a step's groups, from rewards that answers near the limit have paid from.
-    fn advantages(&self, groups: &[Group]) -> Vec<Advantages> {
-        let c = &self.config.grpo;
-        let limit = self.sampling.max_new_tokens;
-        let paid = |tokens: usize| overlong(tokens, limit, c.overlong_buffer, c.overlong_penalty);
-        let reward =
-            |a: &Attempt| a.judgement.reward.map(|r| (r + paid(a.sample.tokens.len())) as f32);
-        let rewards: Vec<Vec<Option<f32>>> =
-            groups.iter().map(|g| g.attempts.iter().map(reward).collect()).collect();
-        advantages(&rewards, c.advantage_scale, c.advantage_eps)
-    }
-
-    /// What of a group is part of the step, or nothing. Lost answers never are.
-    fn batch<'g>(
-        &self,
-        group: &'g Group,
-        advantages: Option<&Vec<Option<f32>>>,
-    ) -> Option<Batch<'g>> {
-        let c = &self.config.grpo;
-        if advantages.is_none() && c.silent_groups == Silent::Drop {
-            return None;
-        }
-        let mut batch =
-            Batch { prompt: &group.prompt.tokens, answers: Vec::new(), idle: Vec::new() };
-        for (i, attempt) in group.attempts.iter().enumerate() {
-            let Some(_) = attempt.judgement.reward else { continue };
-            let sample = &attempt.sample;
-            let cut = sample.finish == Finish::Length;
-            if cut && c.mask_truncated {
-                batch.idle.push(0);
-            } else if advantages.is_none() && c.kl_coef == 0.0 {
-                batch.idle.push(sample.tokens.len());
-            } else {
-                batch.answers.push(Answer {
-                    tokens: &sample.tokens,
-                    sampled: &sample.log_probs,
-                    advantage: advantages.and_then(|a| a[i]).unwrap_or(0.0),
-                });
-            }
-        }
-        Some(batch)
     }
 
     fn say(&self, event: &Event, listener: &mut dyn Listener) -> Result<(), TrainError> {
@@ -392,9 +334,10 @@ fn step_event(groups: &[Group], advantages: &[Advantages], spent: Spent, update:
     let mean = rewards.iter().sum::<f64>() / n;
     let variance = rewards.iter().map(|r| (r - mean).powi(2)).sum::<f64>() / n;
     let count = |what: &dyn Fn(&&&Attempt) -> bool| all.iter().filter(|a| what(a)).count() as u64;
+    let health = &update.health;
     Step {
         loss: update.loss as f32,
-        kl: update.health.kl as f32,
+        kl: health.kl as f32,
         grad_norm: update.grad_norm,
         reward_mean: mean as f32,
         reward_std: variance.sqrt() as f32,
@@ -404,7 +347,20 @@ fn step_event(groups: &[Group], advantages: &[Advantages], spent: Spent, update:
         tests_passed: count(&|a| a.judgement.outcome == patchrl_reward::Outcome::Resolved),
         groups_without_signal: advantages.iter().filter(|a| a.is_none()).count() as u64,
         lost: count(&|a| a.judgement.reward.is_none()),
-        ratio_mismatch: update.health.mismatch as f32,
+        ratio_mismatch: health.mismatch as f32,
+        ratio_mismatch_max: health.mismatch_max as f32,
+        ratio_mean: health.ratio_mean as f32,
+        ratio_max: health.ratio_max as f32,
+        drift: health.drift as f32,
+        clipped_low: health.clipped_low as f32,
+        clipped_high: health.clipped_high as f32,
+        clipped_dual: health.clipped_dual as f32,
+        entropy: update.entropy as f32,
+        sampler_weight: health.weight_mean as f32,
+        sampler_effective: health.effective as f32,
+        sampler_weightless: health.weightless as f32,
+        rejected: update.rejected as u64,
+        truncated: count(&|a| a.sample.finish == Finish::Length),
         tokens: spent.tokens as u64,
         sample_s: spent.sampling.as_secs_f64(),
         reward_s: spent.judging.as_secs_f64(),

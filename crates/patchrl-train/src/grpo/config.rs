@@ -58,7 +58,8 @@ pub enum Silent {
 pub enum Signal {
     /// Its rewards.
     Reward,
-    /// Whether its answers resolve their task, in phases that run tests; elsewhere its rewards.
+    /// Whether its answers resolve their task, in the phases `tests` and `resolved`; elsewhere
+    /// its rewards.
     Outcome,
 }
 
@@ -249,6 +250,11 @@ impl GrpoConfig {
         ];
         if let Some((key, v)) = at_least.iter().find(|(_, v)| !(v.is_finite() && *v >= 0.0)) {
             return Err(format!("`grpo.{key}` is {v}, but it must be 0 or more"));
+        }
+        if self.resample_attempts > 0 && self.silent_groups == Silent::Keep {
+            return Err("`grpo.resample_attempts` is above 0, so `grpo.silent_groups` must be \
+                        `drop`: a group that is replaced is not kept"
+                .into());
         }
         self.check_bounds()
     }
