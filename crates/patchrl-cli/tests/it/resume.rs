@@ -34,7 +34,8 @@ fn config(dir: &Path) {
     let text = format!(
         "prompt: {{ max_tokens: 900 }}\nsampling: {{ max_new_tokens: 24, temperature: 1.0 }}\n\
          train:\n  sft: {{ steps: {STEPS}, tasks_per_step: 2, lr: 1.0e-3 }}\n  \
-         grpo: {{ group_size: 2, tasks_per_step: 1, lr: 1.0e-4, mask_truncated: false }}\n  \
+         grpo: {{ group_size: 2, tasks_per_step: 1, lr: 1.0e-4, mask_truncated: false, \
+         preset: verl-0.9, kl_coef: 0.02, updates_per_step: 2, silent_groups: drop, resample_attempts: 2 }}\n  \
          curriculum: [{{ mode: syntax, steps: 2 }}, {{ mode: tests, steps: 2 }}]\n"
     );
     fs_err::write(dir.join("run.yaml"), text).unwrap();

@@ -3,3 +3,4 @@
 mod derivative;
 mod golden;
 mod presets;
+mod update;
