@@ -33,14 +33,15 @@ def named(answers, rewards):
 
 
 def cases():
-    rng = random.Random(20)
+    # A seed under which every clip, bound and rejection of the scripts acts.
+    rng = random.Random(28)
     # Several updates on: ratios leave the clip at both ends, for both signs of the advantage.
     # A one-token answer, one with a gap in its mask, and one whose tokens are all masked.
     mixed = [
         answer(rng, 6, 0.6),
         answer(rng, 1, 0.6),
         answer(rng, 5, 0.6, [True, False, True, True, True]),
-        answer(rng, 4, 1.2),
+        answer(rng, 5, 1.2),
         answer(rng, 7, 1.2),
         answer(rng, 3, 0.6, [False] * 3),
     ]
@@ -52,7 +53,7 @@ def cases():
     out["equal"] = named(mixed, [[0.25, 0.25, 0.25], [1.0, 0.0, None]])
     # Policies that disagree completely: beyond every bound.
     far = [
-        {"logp": [-0.5, -30.0, -2.0], "old": [-25.0, -4.0, -2.5], "reference": [-29.0, -1.0, -6.0]},
+        {"logp": [-0.5, -30.0, -2.0], "old": [-25.0, -4.0, -1.75], "reference": [-29.0, -1.0, -6.0]},
         {"logp": [-3.0, -0.25], "old": [-0.5, -28.0], "reference": [-0.125, -24.0]},
         {"logp": [-4.0], "old": [-1.0], "reference": [-1.25]},
     ]

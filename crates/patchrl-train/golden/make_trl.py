@@ -169,7 +169,7 @@ def variants():
     yield {**gspo, "loss_type": "dapo"}, {"loss": "gspo", "aggregation": "token-mean", **PLAIN}
     yield {**gspo, "loss_type": "luspo"}, {"loss": "gspo", "aggregation": "sequence-sum", **PLAIN}
     yield {"loss_type": "cispo", "epsilon_high": 1.5}, {"loss": "cispo", "clip_high": 1.5, **PLAIN}
-    yield {"epsilon_high": 0.28125}, {"clip_high": 0.28125, **PLAIN}
+    yield {"epsilon_high": 0.5}, {"clip_high": 0.5, **PLAIN}
     yield {"delta": 1.75}, {"dual_clip": 1.75, **PLAIN}
     yield {"beta": 0.0625}, {"kl_coef": 0.0625, **PLAIN}
     yield {"beta": 0.0625, "use_bias_correction_kl": False}, \

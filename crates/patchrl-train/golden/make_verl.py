@@ -123,7 +123,7 @@ def variants():
     for mode, ours in MODES.items():
         yield {"loss_agg_mode": mode}, {"aggregation": ours}
     yield {}, {}
-    yield {"clip_ratio_high": 0.28125}, {"clip_high": 0.28125}
+    yield {"clip_ratio_high": 0.5}, {"clip_high": 0.5}
     yield {"clip_ratio_c": 1.5}, {"dual_clip": 1.5}
     yield {"loss_mode": "gspo"}, {"loss": "gspo"}
     yield {"loss_mode": "gspo", "loss_agg_mode": "seq-mean-token-mean"}, \

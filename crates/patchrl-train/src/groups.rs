@@ -86,7 +86,11 @@ impl Run<'_> {
         advantages(&rewards, c.advantage_scale, c.advantage_eps)
             .into_iter()
             .zip(groups)
-            .map(|(advantages, group)| advantages.filter(|_| !gated || mixed(group)))
+            .map(|(advantages, group)| {
+                let judged = group.attempts.iter().filter(|a| a.judgement.reward.is_some());
+                let resolved = judged.map(|a| a.judgement.outcome == Outcome::Resolved);
+                advantages.filter(|_| !gated || mixed(resolved))
+            })
             .collect()
     }
 
@@ -123,10 +127,22 @@ impl Run<'_> {
     }
 }
 
-/// Whether some of a group's judged answers resolve the task and some do not.
-fn mixed(group: &Group) -> bool {
-    let judged = group.attempts.iter().filter(|a| a.judgement.reward.is_some());
-    let mut resolved = judged.map(|a| a.judgement.outcome == Outcome::Resolved);
+/// Whether some resolve the task and some do not.
+fn mixed(mut resolved: impl Iterator<Item = bool>) -> bool {
     let first = resolved.next();
     resolved.any(|r| Some(r) != first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mixed;
+
+    #[test]
+    fn outcomes_speak_only_where_both_are_there() {
+        for (resolved, speaks) in
+            [(&[][..], false), (&[true], false), (&[false, false], false), (&[false, true], true)]
+        {
+            assert_eq!(mixed(resolved.iter().copied()), speaks, "{resolved:?}");
+        }
+    }
 }

@@ -80,6 +80,8 @@ fn a_killed_and_resumed_run_equals_an_uninterrupted_one() {
     assert_eq!(said.code, 0, "{}", said.err);
     let (whole, cut) = (dir.join("runs/whole"), dir.join("runs/cut"));
     assert_eq!(told(&cut), told(&whole));
+    let resampled = |e: &Event| matches!(e, Event::StepEnded(step) if step.resampled > 0);
+    assert!(told(&whole).iter().any(resampled), "no step drew other tasks");
     for file in ["model.safetensors", "state/moments.bin"] {
         assert!(latest(&cut, file) == latest(&whole, file), "{file} differs");
     }

@@ -1,7 +1,7 @@
 //! A preset is its trainer's defaults, and what is written goes over it.
 
-use patchrl_train::GrpoConfig;
 use patchrl_train::grpo::{Aggregation, CispoClip, LossName, Preset, Scale, Weight};
+use patchrl_train::{GrpoConfig, TrainConfig};
 use serde_json::{Map, Value, json};
 
 fn parse(value: Value) -> GrpoConfig {
@@ -57,4 +57,30 @@ fn a_loss_brings_its_own_aggregation_and_clips() {
     );
     assert_eq!((of("verl-0.9", "dapo").dual_clip, of("verl-0.9", "gspo").dual_clip), (3.0, 0.0));
     assert_eq!(of("paper", "sapo").preset, Preset::Paper);
+}
+
+#[test]
+fn what_cannot_be_is_refused_by_its_key() {
+    for (grpo, words) in [
+        (json!({ "group_size": 1 }), "`grpo.group_size` is 1"),
+        (json!({ "updates_per_step": 0 }), "`grpo.updates_per_step` is 0"),
+        (json!({ "sapo_tau_negative": 0 }), "`grpo.sapo_tau_negative` is 0"),
+        (json!({ "drift_limit": -1 }), "`grpo.drift_limit` is -1"),
+        (json!({ "clip_low": 1.5 }), "`grpo.clip_low` must be in 0 to 1"),
+        (json!({ "dual_clip": 1.1 }), "`grpo.dual_clip` is 1.1"),
+        (json!({ "preset": "trl-1.16", "loss": "cispo" }), "`cispo_clip: cap`"),
+        (json!({ "sampler_weight_low": 3 }), "`grpo.sampler_weight_low` is 3"),
+        (json!({ "sampler_reject_high": 0 }), "`grpo.sampler_reject_low` is 0.0001"),
+        (json!({ "resample_attempts": 1, "silent_groups": "keep" }), "`grpo.resample_attempts`"),
+    ] {
+        let config = TrainConfig { grpo: parse(grpo), ..TrainConfig::default() };
+        let why = config.check().expect_err(words);
+        assert!(why.contains(words), "{why}");
+    }
+    for preset in ["mission", "paper", "trl-1.16", "verl-0.9"] {
+        for loss in ["grpo", "bnpo", "dr-grpo", "dapo", "gspo", "sapo"] {
+            let grpo = parse(json!({ "preset": preset, "loss": loss }));
+            assert_eq!(TrainConfig { grpo, ..TrainConfig::default() }.check(), Ok(()));
+        }
+    }
 }
