@@ -223,14 +223,44 @@ impl Settings {
 
     /// Hash of what decides a run's numbers: a resume under another is refused.
     pub(crate) fn digest(&self, task_ids: &[&str]) -> anyhow::Result<String> {
+        let text = serde_json::to_string(&(self.deciding(), task_ids))?;
+        let hash = Sha256::digest(text.as_bytes());
+        Ok(hash.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// The first key in which a run begun under `other` would have had other numbers, with
+    /// its value there and here.
+    pub(crate) fn first_change(&self, other: &Self) -> anyhow::Result<Option<[String; 3]>> {
+        // By way of the text, in which an f32 has the digits that a user writes.
+        let json = |settings: &Self| -> serde_json::Result<serde_json::Value> {
+            serde_json::from_str(&serde_json::to_string(&settings.deciding())?)
+        };
+        Ok(first_change("", &json(other)?, &json(self)?))
+    }
+
+    /// Without what may change while a run goes on.
+    fn deciding(&self) -> Self {
         let mut decides = self.clone();
         decides.workers = 1;
         decides.train.checkpoint_every = 1;
         decides.train.keep_checkpoints = 1;
         decides.eval = EvalConfig::default();
-        let text = serde_json::to_string(&(&decides, task_ids))?;
-        let hash = Sha256::digest(text.as_bytes());
-        Ok(hash.iter().map(|byte| format!("{byte:02x}")).collect())
+        decides
+    }
+}
+
+fn first_change(
+    key: &str,
+    old: &serde_json::Value,
+    new: &serde_json::Value,
+) -> Option<[String; 3]> {
+    match (old.as_object(), new.as_object()) {
+        (Some(old), Some(new)) => old.iter().find_map(|(name, old)| {
+            let key = if key.is_empty() { name.clone() } else { format!("{key}.{name}") };
+            first_change(&key, old, new.get(name).unwrap_or(&serde_json::Value::Null))
+        }),
+        _ if old == new => None,
+        _ => Some([key.to_owned(), old.to_string(), new.to_string()]),
     }
 }
 

@@ -103,5 +103,6 @@ fn a_resume_under_other_settings_is_refused() {
     assert_eq!(said.code, 0, "{}", said.err);
     let said = finish(train(dir, "one").args(["--resume", "--kl-coef", "0.5"]));
     assert_eq!(said.code, 2, "{}", said.err);
-    assert!(said.err.contains("another configuration"), "{}", said.err);
+    let why = "`train.grpo.kl_coef` is 0.5, but the run `runs/one` began with 0.02";
+    assert!(said.err.contains(why), "{}", said.err);
 }

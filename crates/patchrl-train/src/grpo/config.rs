@@ -42,7 +42,7 @@ pub enum CispoClip {
     Cap,
 }
 
-/// What happens to groups whose rewards are all equal.
+/// What happens to groups without signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Silent {
@@ -140,7 +140,7 @@ keys! {
     signal: Signal,
     /// How often, at most, a step draws other tasks in place of groups without signal.
     resample_attempts: u32,
-    /// What happens to groups whose rewards are all equal.
+    /// What happens to groups without signal.
     silent_groups: Silent,
     /// Leave the tokens of answers that ran into the token limit out of the loss. The answers
     /// stay in their group's mean.
