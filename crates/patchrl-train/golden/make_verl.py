@@ -163,7 +163,7 @@ def corrected(given):
                 result["health"]["effective"] = told["rollout_is_eff_sample_size"]
             yield result
     # verl bounds the mean of sampler over trainer, we that of trainer over sampler.
-    for low, high in ((0.75, 1.5), (0.875, 1.125)):
+    for low, high in ((0.75, 1.5), (0.875, 1.0625)):
         mask, _ = correction.compute_rollout_rejection_mask(
             ratio, given.mask, "seq_mean_k1", f"{1 / high}_{1 / low}"
         )
