@@ -105,6 +105,20 @@ pub(crate) enum SettingsError {
         /// The key that was probably meant.
         nearest: Option<String>,
     },
+    /// A word that is none of those a key may have.
+    #[error("`{path}`: `{key}` is `{value}`, but it must be one of {known}")]
+    UnknownValue {
+        /// Which file.
+        path: PathBuf,
+        /// The key, with its place.
+        key: String,
+        /// The value as written.
+        value: String,
+        /// What it may be, each in backticks.
+        known: String,
+        /// The value that was probably meant.
+        nearest: Option<String>,
+    },
     /// A value of the wrong form.
     #[error("`{path}`: {why}")]
     Form {
@@ -127,7 +141,10 @@ impl SettingsError {
     /// The way out.
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
-            Self::UnknownKey { nearest: Some(key), .. } => Some(format!("did you mean `{key}`?")),
+            Self::UnknownKey { nearest: Some(meant), .. }
+            | Self::UnknownValue { nearest: Some(meant), .. } => {
+                Some(format!("did you mean `{meant}`?"))
+            }
             Self::UnknownKey { .. } => {
                 Some("`patchrl config show` prints every key with its default".into())
             }
@@ -206,34 +223,85 @@ impl Settings {
 
     /// Hash of what decides a run's numbers: a resume under another is refused.
     pub(crate) fn digest(&self, task_ids: &[&str]) -> anyhow::Result<String> {
+        let text = serde_json::to_string(&(self.deciding(), task_ids))?;
+        let hash = Sha256::digest(text.as_bytes());
+        Ok(hash.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// The first key in which a run begun under `other` would have had other numbers, with
+    /// its value there and here.
+    pub(crate) fn first_change(&self, other: &Self) -> anyhow::Result<Option<[String; 3]>> {
+        // By way of the text, in which an f32 has the digits that a user writes.
+        let json = |settings: &Self| -> serde_json::Result<serde_json::Value> {
+            serde_json::from_str(&serde_json::to_string(&settings.deciding())?)
+        };
+        Ok(first_change("", &json(other)?, &json(self)?))
+    }
+
+    /// Without what may change while a run goes on.
+    fn deciding(&self) -> Self {
         let mut decides = self.clone();
         decides.workers = 1;
         decides.train.checkpoint_every = 1;
         decides.train.keep_checkpoints = 1;
         decides.eval = EvalConfig::default();
-        let text = serde_json::to_string(&(&decides, task_ids))?;
-        let hash = Sha256::digest(text.as_bytes());
-        Ok(hash.iter().map(|byte| format!("{byte:02x}")).collect())
+        decides
     }
 }
 
-/// serde's message as an error of ours: an unknown key is told apart and its
+fn first_change(
+    key: &str,
+    old: &serde_json::Value,
+    new: &serde_json::Value,
+) -> Option<[String; 3]> {
+    match (old.as_object(), new.as_object()) {
+        (Some(old), Some(new)) => old.iter().find_map(|(name, old)| {
+            let key = if key.is_empty() { name.clone() } else { format!("{key}.{name}") };
+            first_change(&key, old, new.get(name).unwrap_or(&serde_json::Value::Null))
+        }),
+        _ if old == new => None,
+        _ => Some([key.to_owned(), old.to_string(), new.to_string()]),
+    }
+}
+
+/// serde's message as an error of ours: an unknown key or word is told apart and its
 /// nearest valid neighbour looked up.
 fn read_fault(message: &str, path: &Path) -> SettingsError {
+    let path = path.to_path_buf();
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    if !message.contains("unknown field") || quoted.is_empty() {
-        return SettingsError::Form { path: path.into(), why: message.to_owned() };
+    let place =
+        |what| message.split_once(what).map(|(place, _)| place.trim().trim_end_matches(':'));
+    let Some((written, known)) = quoted.split_first() else {
+        return SettingsError::Form { path, why: message.to_owned() };
+    };
+    let nearest = nearest(written, known);
+    match (place("unknown field"), place("unknown variant")) {
+        (Some(""), _) => SettingsError::UnknownKey { path, key: (*written).to_owned(), nearest },
+        (Some(place), _) => {
+            SettingsError::UnknownKey { path, key: format!("{place}.{written}"), nearest }
+        }
+        (None, Some(key)) if !key.is_empty() => SettingsError::UnknownValue {
+            path,
+            key: key.to_owned(),
+            value: (*written).to_owned(),
+            known: known.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "),
+            nearest,
+        },
+        _ => SettingsError::Form { path, why: message.to_owned() },
     }
-    let place = message.split("unknown field").next().unwrap_or("").trim().trim_end_matches(':');
-    let key =
-        if place.is_empty() { quoted[0].to_owned() } else { format!("{place}.{}", quoted[0]) };
-    let nearest = quoted[1..]
+}
+
+/// The word of `known` that starts as `written` does or is spelt most like it.
+fn nearest(written: &str, known: &[&str]) -> Option<String> {
+    let distance = |word: &str| {
+        if word.starts_with(written) { 0 } else { strsim::damerau_levenshtein(written, word) }
+    };
+    known
         .iter()
-        .map(|known| (strsim::damerau_levenshtein(quoted[0], known), *known))
-        .filter(|(distance, known)| *distance <= known.len().max(3) / 2)
+        .map(|word| (distance(word), *word))
+        .filter(|(distance, word)| *distance <= word.len().max(3) / 2)
         .min()
-        .map(|(_, known)| known.to_owned());
-    SettingsError::UnknownKey { path: path.into(), key, nearest }
+        .map(|(_, word)| word.to_owned())
 }
 
 /// What the environment says.
@@ -289,6 +357,27 @@ mod tests {
             text,
             "`x.yaml` has the key `train.grpo.group_sise`, which does not exist / did you mean `group_size`?"
         );
+    }
+
+    #[test]
+    fn an_unknown_word_names_its_key_and_its_neighbour() {
+        let error = fault("train:\n  grpo:\n    preset: trl\n");
+        let text = format!("{error} / {}", error.hint().unwrap_or_default());
+        assert_eq!(
+            text,
+            "`x.yaml`: `train.grpo.preset` is `trl`, but it must be one of `mission`, `paper`, \
+             `trl-1.16`, `verl-0.9` / did you mean `trl-1.16`?"
+        );
+        let hint = fault("train:\n  grpo:\n    loss: dpao\n").hint();
+        assert_eq!(hint.as_deref(), Some("did you mean `dapo`?"));
+    }
+
+    #[test]
+    fn a_preset_of_a_trainer_gives_way_to_what_is_written() {
+        let text = "train: { grpo: { preset: trl-1.16, lr: 2.0e-6 } }";
+        let settings = Settings::parse(text, Path::new("x.yaml")).expect("settings");
+        let grpo = &settings.train.grpo;
+        assert_eq!((grpo.group_size, grpo.lr, grpo.kl_coef), (8, 2e-6, 0.0));
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod seed;
 pub use episode::{At, Attempt, Group, Prompt, Roller, Spent, prompt};
 pub use record::{Record, forget_after, records_path, write_records};
 pub use sampling::SamplingConfig;
-pub use seed::{items_of_step, order, sample_seed};
+pub use seed::{items_of_step, order, replacements, sample_seed};
 
 /// Why a batch of rollouts could not be made. Never the model's fault.
 #[derive(Debug, thiserror::Error)]

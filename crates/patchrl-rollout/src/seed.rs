@@ -51,6 +51,15 @@ pub fn items_of_step(run: u64, step: u64, per_step: usize, len: usize) -> Vec<us
     items
 }
 
+/// The items of `len` that `step` draws in place of others, in its order: a shuffle of its
+/// own, without those it has `tried`.
+pub fn replacements(run: u64, step: u64, len: usize, tried: &[usize]) -> Vec<usize> {
+    // Passes count from 0, so none of them has this number.
+    let mut items = order(run, u64::MAX - step, len);
+    items.retain(|item| !tried.contains(item));
+    items
+}
+
 /// FNV-1a, with a final mix so that close inputs do not give close outputs.
 struct Fnv(u64);
 
@@ -94,6 +103,16 @@ mod tests {
         assert_eq!(seen, (0..10).collect::<Vec<_>>());
         assert_eq!(items_of_step(7, 3, 8, 3).len(), 3);
         assert_eq!(items_of_step(7, 3, 8, 0), Vec::<usize>::new());
+    }
+
+    #[test]
+    fn replacements_are_the_rest_in_the_step_s_own_order() {
+        let all = replacements(7, 3, 10, &[]);
+        assert_ne!(all, replacements(7, 4, 10, &[]));
+        let tried = [all[0], all[4]];
+        let rest: Vec<usize> = all.iter().copied().filter(|i| !tried.contains(i)).collect();
+        assert_eq!(replacements(7, 3, 10, &tried), rest);
+        assert_eq!(replacements(7, 3, 2, &[0, 1]), Vec::<usize>::new());
     }
 
     #[test]

@@ -142,6 +142,45 @@ pub struct Step {
     /// Mean absolute difference of sampler and trainer log-probabilities per token.
     #[serde(with = "number")]
     pub ratio_mismatch: f32,
+    /// The largest of these differences.
+    #[serde(with = "number")]
+    pub ratio_mismatch_max: f32,
+    /// Mean ratio of the policy to the weights of the step's start, in the last pass.
+    #[serde(with = "number")]
+    pub ratio_mean: f32,
+    /// The largest of these ratios.
+    #[serde(with = "number")]
+    pub ratio_max: f32,
+    /// Mean log-probability lost since the step's start, in the last pass: how far it went.
+    #[serde(with = "number")]
+    pub drift: f32,
+    /// Share of tokens whose gradient stopped at the lower clip.
+    #[serde(with = "number")]
+    pub clipped_low: f32,
+    /// Share of tokens whose gradient stopped at the upper clip.
+    #[serde(with = "number")]
+    pub clipped_high: f32,
+    /// Share of tokens whose gradient stopped at the second clip.
+    #[serde(with = "number")]
+    pub clipped_dual: f32,
+    /// Mean entropy per token, in nats.
+    #[serde(with = "number")]
+    pub entropy: f32,
+    /// Mean weight of the correction for the sampler.
+    #[serde(with = "number")]
+    pub sampler_weight: f32,
+    /// Effective share of tokens under these weights.
+    #[serde(with = "number")]
+    pub sampler_effective: f32,
+    /// Share of tokens that weigh nothing.
+    #[serde(with = "number")]
+    pub sampler_weightless: f32,
+    /// Answers that left the step because trainer and sampler disagree.
+    pub rejected: u64,
+    /// Answers that ran into the token limit.
+    pub truncated: u64,
+    /// Groups drawn in place of groups without signal.
+    pub resampled: u64,
     /// Tokens of the answers.
     pub tokens: u64,
     /// Wall time of sampling.

@@ -38,6 +38,20 @@ metrics! {
     GROUPS_WITHOUT_SIGNAL = "groups_without_signal", "Groups whose rewards were all equal";
     LOST = "lost", "Answers without a reward, by our own fault";
     RATIO_MISMATCH = "ratio_mismatch", "Mean difference of sampler and trainer log-probabilities";
+    RATIO_MISMATCH_MAX = "ratio_mismatch_max", "Largest difference of sampler and trainer log-probabilities";
+    RATIO_MEAN = "ratio_mean", "Mean ratio of the policy to the weights of the step's start";
+    RATIO_MAX = "ratio_max", "Largest ratio of the policy to the weights of the step's start";
+    DRIFT = "drift", "Mean log-probability lost since the step's start";
+    CLIPPED_LOW = "clipped_low", "Share of tokens stopped at the lower clip";
+    CLIPPED_HIGH = "clipped_high", "Share of tokens stopped at the upper clip";
+    CLIPPED_DUAL = "clipped_dual", "Share of tokens stopped at the second clip";
+    ENTROPY = "entropy", "Mean entropy per token, in nats";
+    SAMPLER_WEIGHT = "sampler_weight", "Mean weight of the correction for the sampler";
+    SAMPLER_EFFECTIVE = "sampler_effective", "Effective share of tokens under the sampler's weights";
+    SAMPLER_WEIGHTLESS = "sampler_weightless", "Share of tokens that the sampler's weights leave out";
+    REJECTED = "rejected", "Answers left out because trainer and sampler disagree";
+    TRUNCATED = "truncated", "Answers that ran into the token limit";
+    RESAMPLED = "resampled", "Groups drawn in place of groups without signal";
     TOKENS = "tokens", "Tokens of the step's answers";
     SAMPLE_TIME_S = "sample_time_s", "Wall seconds of sampling";
     REWARD_TIME_S = "reward_time_s", "Wall seconds of judging";
@@ -54,7 +68,7 @@ metrics! {
 }
 
 /// The curves of one GRPO update.
-pub(crate) fn of_step(step: &Step) -> [(Metric, f32); 17] {
+pub(crate) fn of_step(step: &Step) -> [(Metric, f32); 31] {
     [
         (REWARD_MEAN, step.reward_mean),
         (REWARD_STD, step.reward_std),
@@ -68,6 +82,20 @@ pub(crate) fn of_step(step: &Step) -> [(Metric, f32); 17] {
         (GROUPS_WITHOUT_SIGNAL, step.groups_without_signal as f32),
         (LOST, step.lost as f32),
         (RATIO_MISMATCH, step.ratio_mismatch),
+        (RATIO_MISMATCH_MAX, step.ratio_mismatch_max),
+        (RATIO_MEAN, step.ratio_mean),
+        (RATIO_MAX, step.ratio_max),
+        (DRIFT, step.drift),
+        (CLIPPED_LOW, step.clipped_low),
+        (CLIPPED_HIGH, step.clipped_high),
+        (CLIPPED_DUAL, step.clipped_dual),
+        (ENTROPY, step.entropy),
+        (SAMPLER_WEIGHT, step.sampler_weight),
+        (SAMPLER_EFFECTIVE, step.sampler_effective),
+        (SAMPLER_WEIGHTLESS, step.sampler_weightless),
+        (REJECTED, step.rejected as f32),
+        (TRUNCATED, step.truncated as f32),
+        (RESAMPLED, step.resampled as f32),
         (TOKENS, step.tokens as f32),
         (SAMPLE_TIME_S, step.sample_s as f32),
         (REWARD_TIME_S, step.reward_s as f32),

@@ -1,9 +1,10 @@
-//! `sft:` and `grpo:` in a configuration: as written, with what serde cannot check.
+//! `train:` in a configuration: as written, with what serde cannot check. `grpo:` is in
+//! [`crate::grpo`].
 
 use patchrl_reward::Mode;
 use serde::{Deserialize, Serialize};
 
-use crate::grpo::Scale;
+use crate::grpo::GrpoConfig;
 use crate::optimizer::AdamWConfig;
 
 /// Supervised warm-up on gold answers.
@@ -23,49 +24,6 @@ pub struct SftConfig {
 impl Default for SftConfig {
     fn default() -> Self {
         Self { steps: 0, tasks_per_step: 8, lr: 1e-4, warmup_steps: 4 }
-    }
-}
-
-/// GRPO's constants. Names and defaults of the flags are the mission's.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct GrpoConfig {
-    /// Answers per task and step. At least 2: one answer has no group mean to beat.
-    pub group_size: u32,
-    /// Tasks per step.
-    pub tasks_per_step: usize,
-    /// Optimizer steps on each batch of answers. Above 1 the ratio leaves 1 and the clip acts.
-    pub updates_per_step: u32,
-    /// Peak learning rate.
-    pub lr: f32,
-    /// Steps of linear warm-up, in each phase.
-    pub warmup_steps: u64,
-    /// Weight of the KL term against the weights the phase began with; 0 keeps no reference.
-    pub kl_coef: f32,
-    /// The ratio's lower clip.
-    pub clip_low: f32,
-    /// The ratio's upper clip.
-    pub clip_high: f32,
-    /// What rewards are divided by after their group's mean is taken off.
-    pub advantage_scale: Scale,
-    /// Leave answers that ran into the token limit out of the loss. They stay in their group's mean.
-    pub mask_truncated: bool,
-}
-
-impl Default for GrpoConfig {
-    fn default() -> Self {
-        Self {
-            group_size: 4,
-            tasks_per_step: 1,
-            updates_per_step: 1,
-            lr: 5e-6,
-            warmup_steps: 0,
-            kl_coef: 0.02,
-            clip_low: 0.2,
-            clip_high: 0.2,
-            advantage_scale: Scale::None,
-            mask_truncated: true,
-        }
     }
 }
 
@@ -116,40 +74,19 @@ impl Default for TrainConfig {
 impl TrainConfig {
     /// What serde cannot check: the first thing that is wrong, by its key.
     pub fn check(&self) -> Result<(), String> {
-        let positive = [
-            ("sft.lr", self.sft.lr),
-            ("grpo.lr", self.grpo.lr),
-            ("optimizer.max_grad_norm", self.optimizer.max_grad_norm),
-        ];
+        let positive =
+            [("sft.lr", self.sft.lr), ("optimizer.max_grad_norm", self.optimizer.max_grad_norm)];
         if let Some((key, value)) = positive.iter().find(|(_, v)| !(v.is_finite() && *v > 0.0)) {
             return Err(format!("`{key}` is {value}, but it must be above 0"));
         }
         let counts = [
             ("sft.tasks_per_step", self.sft.tasks_per_step as u64),
-            ("grpo.tasks_per_step", self.grpo.tasks_per_step as u64),
-            ("grpo.updates_per_step", u64::from(self.grpo.updates_per_step)),
             ("checkpoint_every", self.checkpoint_every),
             ("keep_checkpoints", self.keep_checkpoints as u64),
         ];
         if let Some((key, _)) = counts.iter().find(|(_, v)| *v == 0) {
             return Err(format!("`{key}` is 0, but it must be at least 1"));
         }
-        if self.grpo.group_size < 2 {
-            return Err(format!(
-                "`grpo.group_size` is {}, but a group needs at least 2 samples",
-                self.grpo.group_size
-            ));
-        }
-        if !(self.grpo.kl_coef.is_finite() && self.grpo.kl_coef >= 0.0) {
-            return Err(format!(
-                "`grpo.kl_coef` is {}, but it must be 0 or more",
-                self.grpo.kl_coef
-            ));
-        }
-        let high = self.grpo.clip_high;
-        if !(0.0..1.0).contains(&self.grpo.clip_low) || high <= 0.0 || high.is_nan() {
-            return Err("`grpo.clip_low` must be in 0 to 1 and `grpo.clip_high` above 0".into());
-        }
-        Ok(())
+        self.grpo.check()
     }
 }

@@ -2,6 +2,7 @@
 
 mod checkpoint;
 mod config;
+mod groups;
 pub mod grpo;
 mod optimizer;
 mod run;
@@ -12,7 +13,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use checkpoint::{Checkpoints, State};
-pub use config::{GrpoConfig, PhaseConfig, SftConfig, TrainConfig};
+pub use config::{PhaseConfig, SftConfig, TrainConfig};
+pub use grpo::GrpoConfig;
 pub use optimizer::{AdamW, AdamWConfig};
 pub use run::{Listener, Run, Start};
 pub use schedule::linear_warmup;

@@ -8,14 +8,15 @@ use std::path::Path;
 use std::time::Instant;
 
 use patchrl_agent::PromptConfig;
-use patchrl_model::{Model, Params, Policy};
+use patchrl_model::{Finish, Model, Params, Policy};
 use patchrl_reward::{Judge, Mode, Ready};
-use patchrl_rollout::{At, Group, Roller, SamplingConfig, Spent, items_of_step, write_records};
+use patchrl_rollout::{Attempt, Group, SamplingConfig, Spent, items_of_step, write_records};
 use patchrl_telemetry::{Event, RolloutEnd, Step, StepSft, Telemetry};
 
 use crate::checkpoint::{Checkpoints, State, checkpoint_name, read_optimizer};
 use crate::config::TrainConfig;
-use crate::grpo::{Answer, Batch, Loss, Update, Updater, advantages};
+use crate::groups::Drawn;
+use crate::grpo::{Advantages, Batch, Update, Updater};
 use crate::optimizer::AdamW;
 use crate::schedule::linear_warmup;
 use crate::sft::{Example, sft_step};
@@ -254,28 +255,8 @@ impl Run<'_> {
     ) -> Result<(), TrainError> {
         let c = &self.config.grpo;
         let step = engine.state.step;
-        let taken = items_of_step(self.config.seed, step, c.tasks_per_step, self.tasks.len());
-        let tasks: Vec<&Ready> = taken.iter().map(|&i| &self.tasks[i]).collect();
-        let roller = Roller {
-            policy: engine.policy,
-            prompt: self.prompt,
-            sampling: self.sampling,
-            judge: self.judge,
-        };
-        let at = At { run: self.config.seed, step, group_size: c.group_size };
-        let total =
-            tasks.len() as u64 * u64::from(c.group_size) * self.sampling.max_new_tokens as u64;
-        let mut drawn = 0;
-        let (groups, spent) = roller.roll(&tasks, mode, at, &mut |tokens| {
-            drawn += tokens as u64;
-            listener.progress("sampling", drawn, total);
-        })?;
-        let rewards = groups.iter().map(|g| {
-            let rewards: Vec<Option<f32>> =
-                g.attempts.iter().map(|a| a.judgement.reward.map(|r| r as f32)).collect();
-            advantages(&rewards, c.advantage_scale)
-        });
-        let advantages: Vec<Option<Vec<Option<f32>>>> = rewards.collect();
+        let Drawn { groups, advantages, spent, resampled } =
+            self.draw(engine.policy, mode, step, listener)?;
         write_records(self.dir, step + 1, &groups, &advantages)?;
         for event in rollout_events(step + 1, &groups) {
             self.say(&event, listener)?;
@@ -288,6 +269,7 @@ impl Run<'_> {
         event.phase = mode.as_str().into();
         event.step = step + 1;
         event.lr = lr;
+        event.resampled = resampled;
         event.update_s = started.elapsed().as_secs_f64();
         self.say(&Event::StepEnded(event), listener)
     }
@@ -296,25 +278,19 @@ impl Run<'_> {
         &self,
         engine: &mut Engine<'_>,
         groups: &[Group],
-        advantages: &[Option<Vec<Option<f32>>>],
+        advantages: &[Advantages],
         lr: f32,
     ) -> Result<Update, TrainError> {
         let c = &self.config.grpo;
-        let batches: Vec<Batch<'_>> = groups
-            .iter()
-            .zip(advantages)
-            .filter_map(|(group, advantages)| {
-                let answers = self.counted(group, advantages.as_ref()?);
-                (!answers.is_empty()).then_some(Batch { prompt: &group.prompt.tokens, answers })
-            })
-            .collect();
-        let loss = Loss { clip_low: c.clip_low, clip_high: c.clip_high, kl_coef: c.kl_coef };
+        let batch = groups.iter().zip(advantages).filter_map(|(g, a)| self.batch(g, a.as_ref()));
+        let batch: Vec<Batch<'_>> = batch.collect();
         Updater {
             model: &mut engine.policy.model,
             reference: engine.reference.as_ref(),
             optimizer: &mut engine.optimizer,
             grads: &mut engine.grads,
-            loss,
+            loss: c.loss(),
+            denominator: c.denominator(self.sampling.max_new_tokens),
             // Greedy answers are scored at the model's own temperature.
             temperature: if self.sampling.temperature > 0.0 {
                 self.sampling.temperature
@@ -322,27 +298,7 @@ impl Run<'_> {
                 1.0
             },
         }
-        .run(&batches, c.updates_per_step, lr)
-    }
-
-    /// The answers of a group whose tokens enter the loss.
-    fn counted<'g>(&self, group: &'g Group, advantages: &[Option<f32>]) -> Vec<Answer<'g>> {
-        group
-            .attempts
-            .iter()
-            .zip(advantages)
-            .filter(|(a, _)| {
-                let cut = a.sample.finish == patchrl_model::Finish::Length;
-                !(cut && self.config.grpo.mask_truncated)
-            })
-            .filter_map(|(a, advantage)| {
-                Some(Answer {
-                    tokens: &a.sample.tokens,
-                    sampled: &a.sample.log_probs,
-                    advantage: (*advantage)?,
-                })
-            })
-            .collect()
+        .run(batch, c.updates_per_step, lr)
     }
 
     fn say(&self, event: &Event, listener: &mut dyn Listener) -> Result<(), TrainError> {
@@ -356,7 +312,7 @@ fn rollout_events(step: u64, groups: &[Group]) -> Vec<Event> {
     let mut events = Vec::new();
     for group in groups {
         for (sample, attempt) in group.attempts.iter().enumerate() {
-            let cut = attempt.sample.finish == patchrl_model::Finish::Length;
+            let cut = attempt.sample.finish == Finish::Length;
             events.push(Event::RolloutEnded(RolloutEnd {
                 step,
                 task: group.prompt.task.as_str().to_owned(),
@@ -371,23 +327,17 @@ fn rollout_events(step: u64, groups: &[Group]) -> Vec<Event> {
     events
 }
 
-fn step_event(
-    groups: &[Group],
-    advantages: &[Option<Vec<Option<f32>>>],
-    spent: Spent,
-    update: &Update,
-) -> Step {
+fn step_event(groups: &[Group], advantages: &[Advantages], spent: Spent, update: &Update) -> Step {
     let all: Vec<_> = groups.iter().flat_map(|g| &g.attempts).collect();
     let rewards: Vec<f64> = all.iter().filter_map(|a| a.judgement.reward).collect();
     let n = rewards.len().max(1) as f64;
     let mean = rewards.iter().sum::<f64>() / n;
     let variance = rewards.iter().map(|r| (r - mean).powi(2)).sum::<f64>() / n;
-    let count = |what: &dyn Fn(&&&patchrl_rollout::Attempt) -> bool| {
-        all.iter().filter(|a| what(a)).count() as u64
-    };
+    let count = |what: &dyn Fn(&&&Attempt) -> bool| all.iter().filter(|a| what(a)).count() as u64;
+    let health = &update.health;
     Step {
         loss: update.loss as f32,
-        kl: update.kl as f32,
+        kl: health.kl as f32,
         grad_norm: update.grad_norm,
         reward_mean: mean as f32,
         reward_std: variance.sqrt() as f32,
@@ -397,7 +347,20 @@ fn step_event(
         tests_passed: count(&|a| a.judgement.outcome == patchrl_reward::Outcome::Resolved),
         groups_without_signal: advantages.iter().filter(|a| a.is_none()).count() as u64,
         lost: count(&|a| a.judgement.reward.is_none()),
-        ratio_mismatch: update.mismatch as f32,
+        ratio_mismatch: health.mismatch as f32,
+        ratio_mismatch_max: health.mismatch_max as f32,
+        ratio_mean: health.ratio_mean as f32,
+        ratio_max: health.ratio_max as f32,
+        drift: health.drift as f32,
+        clipped_low: health.clipped_low as f32,
+        clipped_high: health.clipped_high as f32,
+        clipped_dual: health.clipped_dual as f32,
+        entropy: update.entropy as f32,
+        sampler_weight: health.weight_mean as f32,
+        sampler_effective: health.effective as f32,
+        sampler_weightless: health.weightless as f32,
+        rejected: update.rejected as u64,
+        truncated: count(&|a| a.sample.finish == Finish::Length),
         tokens: spent.tokens as u64,
         sample_s: spent.sampling.as_secs_f64(),
         reward_s: spent.judging.as_secs_f64(),

@@ -213,6 +213,9 @@ impl Training<'_> {
         } else {
             None
         };
+        if let Some((_, state)) = &at {
+            self.check_unchanged(&digest, state)?;
+        }
         let telemetry = self.telemetry(resume, at.as_ref().map(|(_, state)| state))?;
         let weights = at.as_ref().map_or(self.model, |(path, _)| path);
         console.say(&format!("loading {}", weights.display()));
@@ -243,6 +246,22 @@ impl Training<'_> {
         let base = || Ok(patchrl_model::Policy::load(self.model)?);
         run.train(&mut policy, start, &base, console)?;
         Ok((policy, telemetry))
+    }
+
+    /// Refuse, by the first key that differs, to go on under settings that decide other numbers.
+    fn check_unchanged(&self, digest: &str, state: &patchrl_train::State) -> anyhow::Result<()> {
+        if state.config == digest {
+            return Ok(());
+        }
+        let begun = Settings::load(&self.dir.join("config.yaml"))?;
+        match self.session.settings.first_change(&begun)? {
+            Some([key, old, new]) => Err(usage(
+                format!("`{key}` is {new}, but the run `{}` began with {old}", self.dir.display()),
+                "use the settings in the run's config.yaml, or another `--run`",
+            )),
+            // Its tasks are others; the run itself says so.
+            None => Ok(()),
+        }
     }
 
     /// The journal, cut back to the checkpoint when resumed, with the rollouts

@@ -34,7 +34,8 @@ fn config(dir: &Path) {
     let text = format!(
         "prompt: {{ max_tokens: 900 }}\nsampling: {{ max_new_tokens: 24, temperature: 1.0 }}\n\
          train:\n  sft: {{ steps: {STEPS}, tasks_per_step: 2, lr: 1.0e-3 }}\n  \
-         grpo: {{ group_size: 2, tasks_per_step: 1, lr: 1.0e-4, mask_truncated: false }}\n  \
+         grpo: {{ group_size: 2, tasks_per_step: 1, lr: 1.0e-4, mask_truncated: false, \
+         preset: verl-0.9, kl_coef: 0.02, updates_per_step: 2, silent_groups: drop, resample_attempts: 2 }}\n  \
          curriculum: [{{ mode: syntax, steps: 2 }}, {{ mode: tests, steps: 2 }}]\n"
     );
     fs_err::write(dir.join("run.yaml"), text).unwrap();
@@ -79,6 +80,8 @@ fn a_killed_and_resumed_run_equals_an_uninterrupted_one() {
     assert_eq!(said.code, 0, "{}", said.err);
     let (whole, cut) = (dir.join("runs/whole"), dir.join("runs/cut"));
     assert_eq!(told(&cut), told(&whole));
+    let resampled = |e: &Event| matches!(e, Event::StepEnded(step) if step.resampled > 0);
+    assert!(told(&whole).iter().any(resampled), "no step drew other tasks");
     for file in ["model.safetensors", "state/moments.bin"] {
         assert!(latest(&cut, file) == latest(&whole, file), "{file} differs");
     }
@@ -100,5 +103,6 @@ fn a_resume_under_other_settings_is_refused() {
     assert_eq!(said.code, 0, "{}", said.err);
     let said = finish(train(dir, "one").args(["--resume", "--kl-coef", "0.5"]));
     assert_eq!(said.code, 2, "{}", said.err);
-    assert!(said.err.contains("another configuration"), "{}", said.err);
+    let why = "`train.grpo.kl_coef` is 0.5, but the run `runs/one` began with 0.02";
+    assert!(said.err.contains(why), "{}", said.err);
 }

@@ -1,27 +1,27 @@
 //! One GRPO step on the weights: from judged groups to an optimizer step.
 //!
-//! Owns which tokens count and by what they are divided. Does not sample or judge.
-//!
-//! The loss is the mean over all counted tokens of the step, whatever group they
-//! are in: one denominator, so a token's weight does not depend on its neighbours.
-//! Groups without signal are left out of the sum and of the denominator.
+//! Owns which tokens count, and the order of passes. Does not sample or judge, and
+//! knows no formula: see [`super::loss`] and [`super::aggregation`].
 
 use patchrl_model::{self as model, Model, Params};
 
-use super::{Loss, Token};
+use super::{Denominator, Extent, Health, Loss, Reject, Scored, Tally};
 use crate::TrainError;
 use crate::optimizer::{AdamW, matrices};
 
-/// One group that carries signal.
+/// One group that is part of the step.
+#[derive(Clone)]
 pub struct Batch<'a> {
     /// The prompt's tokens, (P,).
     pub prompt: &'a [u32],
-    /// The answers that count, each with its tokens, the sampler's
-    /// log-probabilities of them, and its advantage.
+    /// The answers that are trained on.
     pub answers: Vec<Answer<'a>>,
+    /// Counted tokens of answers that only count in denominators.
+    pub idle: Vec<usize>,
 }
 
 /// One answer of a [`Batch`].
+#[derive(Clone)]
 pub struct Answer<'a> {
     /// Tokens as sampled, (T,).
     pub tokens: &'a [u32],
@@ -39,27 +39,30 @@ impl<'a> Batch<'a> {
         }
     }
 
-    fn tokens(&self) -> usize {
-        self.answers.iter().map(|a| a.tokens.len()).sum()
+    fn extent(&self) -> Extent {
+        Extent {
+            trained: self.answers.iter().map(|a| a.tokens.len()).collect(),
+            idle: self.idle.clone(),
+        }
     }
 }
 
-/// What one update did, averaged over counted tokens. From the first pass over
-/// the batch where there are several, `loss` from the last.
+/// What one update did, averaged over trained tokens. `loss` and what the ratio does are
+/// of the last pass over the batch, the rest of the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Update {
     /// The loss.
     pub loss: f64,
-    /// k3 estimate of KL(policy || reference).
-    pub kl: f64,
-    /// Share of tokens whose gradient the clip stopped.
-    pub clipped: f64,
     /// L2 norm of the gradient before clipping.
     pub grad_norm: f32,
-    /// Mean |trainer's - sampler's log-probability|: how far the two engines are apart.
-    pub mismatch: f64,
-    /// Tokens counted.
+    /// Tokens trained on.
     pub tokens: usize,
+    /// Entropy, in nats, of the distributions that the tokens were drawn from.
+    pub entropy: f64,
+    /// Answers that left the step because trainer and sampler disagree.
+    pub rejected: usize,
+    /// The rest.
+    pub health: Health,
 }
 
 /// The parts an update works on.
@@ -74,45 +77,43 @@ pub struct Updater<'a> {
     pub grads: &'a mut Params,
     /// The loss's constants.
     pub loss: Loss,
+    /// What the loss is divided by.
+    pub denominator: Denominator,
     /// The temperature answers were drawn at.
     pub temperature: f32,
 }
 
+/// Log-probabilities by group, answer and token.
+type LogProbs = Vec<Vec<Vec<f32>>>;
+
+/// A batch, what is known of it before the first pass, and what it is divided by.
+struct Plan<'a> {
+    batch: Vec<Batch<'a>>,
+    divisors: Vec<Vec<f64>>,
+    references: Option<LogProbs>,
+    /// Under the weights of the step's start, once a pass over the group has found them.
+    old: Vec<Option<Vec<Vec<f32>>>>,
+    rejected: usize,
+}
+
 impl Updater<'_> {
     /// `updates` optimizer steps on the same batch. Nothing happens to the
-    /// weights where no token counts.
+    /// weights where no token is trained on.
     pub fn run(
         &mut self,
-        batch: &[Batch<'_>],
+        batch: Vec<Batch<'_>>,
         updates: u32,
         lr: f32,
     ) -> Result<Update, TrainError> {
-        let tokens: usize = batch.iter().map(Batch::tokens).sum();
-        if tokens == 0 {
-            return Ok(Update::default());
+        let mut plan = self.plan(batch)?;
+        let mut report = Update { rejected: plan.rejected, ..Update::default() };
+        report.tokens =
+            plan.batch.iter().flat_map(|b| &b.answers).map(|answer| answer.tokens.len()).sum();
+        if report.tokens == 0 {
+            return Ok(report);
         }
-        let references = batch
-            .iter()
-            .map(|b| match self.reference {
-                Some(r) => Ok(Some(r.log_probs(&b.group(), self.temperature)?)),
-                None => Ok(None),
-            })
-            .collect::<Result<Vec<_>, TrainError>>()?;
-        let mut old: Vec<Vec<Vec<f32>>> = Vec::new();
-        let mut report = Update::default();
         for pass in 0..updates {
-            let mut sums = Sums::default();
-            self.grads.data_mut().fill(0.0);
-            for (i, group) in batch.iter().enumerate() {
-                let forward = self.model.forward(&group.group(), self.temperature)?;
-                let logp = forward.log_probs().to_vec();
-                if pass == 0 {
-                    old.push(logp.clone());
-                }
-                let slopes =
-                    self.slopes(group, &logp, &old[i], references[i].as_deref(), tokens, &mut sums);
-                forward.backward(&slopes, self.grads)?;
-            }
+            let (tally, entropy) = self.pass(&mut plan)?;
             let decays = matrices(&self.model.params);
             let grad_norm = self.optimizer.step(
                 self.model.params.data_mut(),
@@ -120,59 +121,101 @@ impl Updater<'_> {
                 &decays,
                 lr,
             )?;
-            let n = tokens as f64;
+            let first = report.health;
+            report.loss = tally.loss;
+            report.health = tally.health();
             if pass == 0 {
-                report = Update {
-                    kl: sums.kl / n,
-                    mismatch: sums.mismatch / n,
-                    grad_norm,
-                    tokens,
-                    ..Update::default()
-                };
+                report.grad_norm = grad_norm;
+                report.entropy = entropy / report.tokens as f64;
+            } else {
+                report.health.kl = first.kl;
+                report.health.mismatch = first.mismatch;
+                report.health.mismatch_max = first.mismatch_max;
             }
-            report.loss = sums.loss / n;
-            report.clipped = sums.clipped as f64 / n;
         }
         Ok(report)
     }
 
-    /// d loss / d logp of every token of one group, divided by the step's tokens.
-    fn slopes(
-        &self,
-        group: &Batch<'_>,
-        logp: &[Vec<f32>],
-        old: &[Vec<f32>],
-        reference: Option<&[Vec<f32>]>,
-        tokens: usize,
-        sums: &mut Sums,
-    ) -> Vec<Vec<f32>> {
-        let mut slopes = Vec::with_capacity(group.answers.len());
-        for (a, answer) in group.answers.iter().enumerate() {
-            let mut row = Vec::with_capacity(answer.tokens.len());
-            for t in 0..answer.tokens.len() {
-                let lp = logp[a][t];
-                let term = self.loss.term(Token {
-                    logp: lp,
-                    old: old[a][t],
-                    reference: reference.map_or(lp, |r| r[a][t]),
-                    advantage: answer.advantage,
-                });
-                sums.loss += term.loss;
-                sums.kl += term.kl;
-                sums.clipped += usize::from(term.clipped);
-                sums.mismatch += f64::from((lp - answer.sampled[t]).abs());
-                row.push(term.slope / tokens as f32);
+    fn plan<'a>(&self, mut batch: Vec<Batch<'a>>) -> Result<Plan<'a>, TrainError> {
+        let mut old = vec![None; batch.len()];
+        let mut rejected = 0;
+        if self.loss.correction.reject != Reject::Off {
+            let known = log_probs(self.model, &batch, self.temperature)?;
+            for ((group, old), mut rows) in batch.iter_mut().zip(&mut old).zip(known) {
+                rejected += self.reject(group, &mut rows);
+                *old = Some(rows);
             }
-            slopes.push(row);
         }
-        slopes
+        let references =
+            self.reference.map(|r| log_probs(r, &batch, self.temperature)).transpose()?;
+        let extents: Vec<Extent> = batch.iter().map(Batch::extent).collect();
+        let divisors = self.denominator.divisors(&extents);
+        Ok(Plan { batch, divisors, references, old, rejected })
+    }
+
+    /// Take the answers out that the correction rejects: they become answers without a
+    /// counted token. Returns their number.
+    fn reject(&self, group: &mut Batch<'_>, old: &mut Vec<Vec<f32>>) -> usize {
+        let keeps: Vec<bool> = group
+            .answers
+            .iter()
+            .zip(&*old)
+            .map(|(answer, old)| {
+                let mask = vec![true; old.len()];
+                self.loss.correction.keeps(&answer.scored(old, old, None, &mask))
+            })
+            .collect();
+        let (mut answers, mut rows) = (keeps.iter(), keeps.iter());
+        group.answers.retain(|_| answers.next() == Some(&true));
+        old.retain(|_| rows.next() == Some(&true));
+        let rejected = keeps.iter().filter(|kept| !**kept).count();
+        group.idle.resize(group.idle.len() + rejected, 0);
+        rejected
+    }
+
+    /// One pass over the batch: the gradient into `grads`, the sums, and the sum of entropies.
+    fn pass(&mut self, plan: &mut Plan<'_>) -> Result<(Tally, f64), TrainError> {
+        let (mut tally, mut entropy) = (Tally::default(), 0.0);
+        self.grads.data_mut().fill(0.0);
+        for (i, group) in plan.batch.iter().enumerate() {
+            if group.answers.is_empty() {
+                // Its prompt alone has nothing to teach.
+                continue;
+            }
+            let forward = self.model.forward(&group.group(), self.temperature)?;
+            entropy += forward.entropy().iter().flatten().map(|&h| f64::from(h)).sum::<f64>();
+            let logp = forward.log_probs();
+            let old = plan.old[i].get_or_insert_with(|| logp.to_vec());
+            let slopes: Vec<Vec<f32>> = group
+                .answers
+                .iter()
+                .enumerate()
+                .map(|(a, answer)| {
+                    let reference = plan.references.as_ref().map(|r| r[i][a].as_slice());
+                    let mask = vec![true; logp[a].len()];
+                    let scored = answer.scored(&logp[a], &old[a], reference, &mask);
+                    self.loss.answer(&scored, plan.divisors[i][a], &mut tally)
+                })
+                .collect();
+            forward.backward(&slopes, self.grads)?;
+        }
+        Ok((tally, entropy))
     }
 }
 
-#[derive(Default)]
-struct Sums {
-    loss: f64,
-    kl: f64,
-    clipped: usize,
-    mismatch: f64,
+impl Answer<'_> {
+    fn scored<'a>(
+        &'a self,
+        logp: &'a [f32],
+        old: &'a [f32],
+        reference: Option<&'a [f32]>,
+        mask: &'a [bool],
+    ) -> Scored<'a> {
+        Scored { logp, old, reference, sampled: self.sampled, mask, advantage: self.advantage }
+    }
+}
+
+fn log_probs(model: &Model, batch: &[Batch<'_>], temperature: f32) -> Result<LogProbs, TrainError> {
+    let of = |group: &Batch<'_>| Ok(model.log_probs(&group.group(), temperature)?);
+    batch.iter().map(|g| if g.answers.is_empty() { Ok(Vec::new()) } else { of(g) }).collect()
 }

@@ -1,0 +1,148 @@
+//! The groups of one step: drawn, judged, and drawn again where they carry no signal.
+//!
+//! Owns which groups speak and what of them enters the update. Everything follows
+//! from the step's coordinates and the weights, so a resumed run draws the same.
+
+use patchrl_model::{Finish, Policy};
+use patchrl_reward::{Mode, Outcome, Ready};
+use patchrl_rollout::{At, Attempt, Group, Roller, Spent, items_of_step, replacements};
+
+use crate::TrainError;
+use crate::grpo::{Advantages, Answer, Batch, Signal, Silent, advantages, overlong};
+use crate::run::{Listener, Run};
+
+/// What a step drew.
+pub(crate) struct Drawn {
+    /// Every group, those without signal included.
+    pub(crate) groups: Vec<Group>,
+    /// Of each group.
+    pub(crate) advantages: Vec<Advantages>,
+    /// On all of them.
+    pub(crate) spent: Spent,
+    /// Groups drawn in place of others.
+    pub(crate) resampled: u64,
+}
+
+impl Run<'_> {
+    /// Draw the step's tasks, and others in place of those that turn out silent, each task
+    /// once at most.
+    pub(crate) fn draw(
+        &self,
+        policy: &Policy,
+        mode: Mode,
+        step: u64,
+        listener: &mut dyn Listener,
+    ) -> Result<Drawn, TrainError> {
+        let (c, run, len) = (&self.config.grpo, self.config.seed, self.tasks.len());
+        let roller =
+            Roller { policy, prompt: self.prompt, sampling: self.sampling, judge: self.judge };
+        let at = At { run, step, group_size: c.group_size };
+        let mut tried = items_of_step(run, step, c.tasks_per_step, len);
+        let wanted = tried.len();
+        let mut drawn = Drawn {
+            groups: Vec::new(),
+            advantages: Vec::new(),
+            spent: Spent::default(),
+            resampled: 0,
+        };
+        for attempt in 0..=c.resample_attempts {
+            let tasks: Vec<&Ready> =
+                tried[drawn.groups.len()..].iter().map(|&i| &self.tasks[i]).collect();
+            let answers = tasks.len() as u64 * u64::from(c.group_size);
+            let total = answers * self.sampling.max_new_tokens as u64;
+            let mut tokens_drawn = 0;
+            let (groups, spent) = roller.roll(&tasks, mode, at, &mut |tokens| {
+                tokens_drawn += tokens as u64;
+                listener.progress("sampling", tokens_drawn, total);
+            })?;
+            drawn.groups.extend(groups);
+            drawn.spent.sampling += spent.sampling;
+            drawn.spent.judging += spent.judging;
+            drawn.spent.tokens += spent.tokens;
+            drawn.advantages = self.advantages(&drawn.groups, mode);
+            let missing = wanted - drawn.advantages.iter().flatten().count();
+            if missing == 0 || attempt == c.resample_attempts {
+                break;
+            }
+            tried.extend(replacements(run, step, len, &tried).into_iter().take(missing));
+            if tried.len() == drawn.groups.len() {
+                break;
+            }
+        }
+        drawn.resampled = (drawn.groups.len() - wanted) as u64;
+        Ok(drawn)
+    }
+
+    /// The advantages of groups, from rewards that answers near the limit have paid from.
+    fn advantages(&self, groups: &[Group], mode: Mode) -> Vec<Advantages> {
+        let c = &self.config.grpo;
+        let limit = self.sampling.max_new_tokens;
+        let paid = |tokens: usize| overlong(tokens, limit, c.overlong_buffer, c.overlong_penalty);
+        let reward =
+            |a: &Attempt| a.judgement.reward.map(|r| (r + paid(a.sample.tokens.len())) as f32);
+        let rewards: Vec<Vec<Option<f32>>> =
+            groups.iter().map(|g| g.attempts.iter().map(reward).collect()).collect();
+        let gated = c.signal == Signal::Outcome && matches!(mode, Mode::Tests | Mode::Resolved);
+        advantages(&rewards, c.advantage_scale, c.advantage_eps)
+            .into_iter()
+            .zip(groups)
+            .map(|(advantages, group)| {
+                let judged = group.attempts.iter().filter(|a| a.judgement.reward.is_some());
+                let resolved = judged.map(|a| a.judgement.outcome == Outcome::Resolved);
+                advantages.filter(|_| !gated || mixed(resolved))
+            })
+            .collect()
+    }
+
+    /// What of a group is part of the step, or nothing. Lost answers never are.
+    pub(crate) fn batch<'g>(
+        &self,
+        group: &'g Group,
+        advantages: Option<&Vec<Option<f32>>>,
+    ) -> Option<Batch<'g>> {
+        let c = &self.config.grpo;
+        if advantages.is_none() && c.silent_groups == Silent::Drop {
+            return None;
+        }
+        let mut batch =
+            Batch { prompt: &group.prompt.tokens, answers: Vec::new(), idle: Vec::new() };
+        for (i, attempt) in group.attempts.iter().enumerate() {
+            if attempt.judgement.reward.is_none() {
+                continue;
+            }
+            let sample = &attempt.sample;
+            if sample.finish == Finish::Length && c.mask_truncated {
+                batch.idle.push(0);
+            } else if advantages.is_none() && c.kl_coef == 0.0 {
+                batch.idle.push(sample.tokens.len());
+            } else {
+                batch.answers.push(Answer {
+                    tokens: &sample.tokens,
+                    sampled: &sample.log_probs,
+                    advantage: advantages.and_then(|a| a[i]).unwrap_or(0.0),
+                });
+            }
+        }
+        Some(batch)
+    }
+}
+
+/// Whether some resolve the task and some do not.
+fn mixed(mut resolved: impl Iterator<Item = bool>) -> bool {
+    let first = resolved.next();
+    resolved.any(|r| Some(r) != first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mixed;
+
+    #[test]
+    fn outcomes_speak_only_where_both_are_there() {
+        for (resolved, speaks) in
+            [(&[][..], false), (&[true], false), (&[false, false], false), (&[false, true], true)]
+        {
+            assert_eq!(mixed(resolved.iter().copied()), speaks, "{resolved:?}");
+        }
+    }
+}
