@@ -8,7 +8,9 @@
 
 use std::time::Instant;
 
-use patchrl_model::{Config, Group, Model, Params, Request, Sampling, generate};
+use patchrl_model::{
+    Config, Family, Group, Model, Params, Request, RopeScaling, Sampling, generate,
+};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -115,9 +117,11 @@ fn smollm2() -> Config {
         ffn: 1536,
         vocab: 49_152,
         rope_theta: 100_000.0,
+        rope_scaling: RopeScaling::None,
         rms_eps: 1e-5,
         tied: true,
-        qkv_bias: false,
+        family: Family::Llama,
+        window: None,
         max_positions: 8192,
         bos: None,
         eos: Vec::new(),
@@ -137,7 +141,7 @@ fn random(config: Config) -> Model {
             weight.fill(1.0);
         }
     }
-    Model { config, params }
+    Model::new(config, params)
 }
 
 fn tokens(count: usize, vocab: usize, mut seed: u64) -> Vec<u32> {

@@ -124,6 +124,9 @@ pub enum ModelError {
         /// The range in words.
         want: &'static str,
     },
+    /// An adapter that cannot be put on the model.
+    #[error("adapter: {0}")]
+    Adapter(String),
     /// The network's output is infinite or not a number.
     #[error("the model's logits are not finite")]
     NotFinite,
@@ -150,8 +153,9 @@ impl ModelError {
                 Some(format!("remove `{}` and fetch or copy it again", path.display()))
             }
             Self::Unsupported { .. } => Some(
-                "models of the Llama family with full-precision or Q4/Q5/Q8/K-quant GGUF weights \
-                 work, such as `smollm2-135m`"
+                "models of the Llama 2 and 3, Mistral, Qwen2, Qwen2.5, Qwen3 and DeepSeek-Coder \
+                 families with full-precision or Q4/Q5/Q8/K-quant GGUF weights work, such as \
+                 `smollm2-135m`"
                     .to_owned(),
             ),
             Self::MissingFile { .. } => Some(

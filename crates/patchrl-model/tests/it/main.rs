@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod _reference;
+mod adapter;
 mod determinism;
 mod fake_hub;
 mod gguf_file;
