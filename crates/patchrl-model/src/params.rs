@@ -119,7 +119,7 @@ pub(crate) struct LayerRanges {
     pub(crate) qkv: Range<usize>,
     /// One entry per row of `qkv`; empty where the model has no bias.
     pub(crate) qkv_bias: Range<usize>,
-    /// (head_dim,) for query, then for key; empty where the model has no such norms.
+    /// (`head_dim`,) for query, then for key; empty where the model has no such norms.
     pub(crate) q_norm: Range<usize>,
     pub(crate) k_norm: Range<usize>,
     /// (hidden, `heads * head_dim`)

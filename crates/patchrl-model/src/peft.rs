@@ -1,6 +1,6 @@
 //! Adapters on disk, as PEFT writes them: `adapter_config.json`, `adapter_model.safetensors`.
 //!
-//! Owns which of PEFT's settings mean something here; the others are refused by name. Dropout is
+//! Owns which of PEFT's settings mean something here; the others must be off. Dropout is
 //! PEFT's business while it trains: it is read over, and none is applied here.
 
 use std::collections::BTreeSet;
@@ -16,22 +16,29 @@ use crate::{LoraConfig, Model, ModelError, Target};
 const CONFIG: &str = "adapter_config.json";
 const WEIGHTS: &str = "adapter_model.safetensors";
 
-/// Settings that would change the result, each with the values that do not.
-const NEUTRAL: [(&str, &[&str]); 13] = [
-    ("alpha_pattern", &["{}"]),
-    ("arrow_config", &[]),
-    ("bias", &["\"none\""]),
-    ("corda_config", &[]),
-    ("fan_in_fan_out", &["false"]),
-    ("layer_replication", &[]),
-    ("layers_to_transform", &[]),
-    ("lora_bias", &["false"]),
-    ("modules_to_save", &["[]"]),
-    ("rank_pattern", &["{}"]),
-    ("target_parameters", &["[]"]),
-    ("use_dora", &["false"]),
-    ("use_rslora", &["false"]),
+/// Settings that change nothing here, whatever they say.
+const SILENT: [&str; 14] = [
+    "auto_mapping",
+    "base_model_name_or_path",
+    "ensure_weight_tying",
+    "inference_mode",
+    "lora_alpha",
+    "lora_dropout",
+    "megatron_core",
+    "peft_type",
+    "peft_version",
+    "qalora_group_size",
+    "r",
+    "revision",
+    "target_modules",
+    "task_type",
 ];
+/// Values that leave a setting off. Every setting that is not above must have one of them, so
+/// that a variant which does not exist yet is not taken for plain `LoRA`.
+const OFF: [&str; 7] = ["null", "false", "{}", "[]", "\"none\"", "true", "\"gaussian\""];
+/// The one that may be `true` or `gaussian`: how an adapter began, which is over. Its other
+/// values change the base model.
+const INIT: &str = "init_lora_weights";
 
 impl Model {
     /// Write the adapter as a folder, whole or not at all. `base_model` is what PEFT and vLLM
@@ -60,7 +67,7 @@ impl Model {
         let mut file = safetensors::Folder::single(&folder.join(WEIGHTS))?;
         if let Some(name) = file.names().find(|name| !layout.has(name)) {
             let what = format!("tensor `{name}`, which `{CONFIG}` does not ask for");
-            return Err(ModelError::Unsupported { path: file.path().into(), what });
+            return Err(ModelError::UnsupportedAdapter { path: file.path().into(), what });
         }
         let params = weights::load(layout, &mut file)?;
         self.under(lora, params)
@@ -88,15 +95,15 @@ fn to_peft(lora: &LoraConfig, base_model: &str) -> Value {
 
 fn from_peft(value: &Value, path: &Path) -> Result<LoraConfig, ModelError> {
     let unsupported = |field: &str| {
-        let what = format!("an adapter with `{field}: {}`", value[field]);
-        ModelError::Unsupported { path: path.into(), what }
+        let what = format!("`{field}: {}`", value[field]);
+        ModelError::UnsupportedAdapter { path: path.into(), what }
     };
     if value["peft_type"] != "LORA" {
         return Err(unsupported("peft_type"));
     }
-    for (field, neutral) in NEUTRAL {
-        let given = &value[field];
-        if !given.is_null() && !neutral.contains(&given.to_string().as_str()) {
+    for (field, given) in value.as_object().into_iter().flatten() {
+        let off = &OFF[..if field == INIT { OFF.len() } else { 5 }];
+        if !SILENT.contains(&field.as_str()) && !off.contains(&given.to_string().as_str()) {
             return Err(unsupported(field));
         }
     }

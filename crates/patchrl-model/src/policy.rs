@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::params::Layout;
 use crate::weights::{self, GgufModel, TensorFile, safetensors};
-use crate::{ChatTemplate, Config, Message, Model, ModelError, Params, Tokenizer, config};
+use crate::{ChatTemplate, Config, Message, Model, ModelError, Tokenizer, config};
 
 const CONFIG: &str = "config.json";
 const GENERATION: &str = "generation_config.json";
@@ -80,8 +80,10 @@ impl Policy {
     /// weights. Until the last step everything happens beside `folder`; what fails or is killed
     /// on the way leaves `folder` as it was.
     pub fn save(&self, folder: &Path) -> Result<(), ModelError> {
-        let merged = self.model.merged();
-        save_with(folder, &merged.config, &self.tokenizer, &merged.params)
+        let draft = Draft::start(folder)?;
+        self.model.write(&draft.path)?;
+        self.tokenizer.save(&draft.path)?;
+        draft.publish()
     }
 }
 
@@ -93,6 +95,24 @@ impl Model {
         let params = weights::load(Layout::of(&config), &mut file)?;
         Ok(Self::new(config, params))
     }
+
+    /// As [`Policy::save`], without a tokenizer.
+    pub fn save(&self, folder: &Path) -> Result<(), ModelError> {
+        let draft = Draft::start(folder)?;
+        self.write(&draft.path)?;
+        draft.publish()
+    }
+
+    fn write(&self, folder: &Path) -> Result<(), ModelError> {
+        let config = &self.config;
+        let files = [(CONFIG, config.to_hf()), (GENERATION, config::generation_config(config))];
+        for (name, value) in files {
+            let path = folder.join(name);
+            fs_err::write(&path, format!("{value:#}\n"))
+                .map_err(|e| ModelError::write(&path, e))?;
+        }
+        safetensors::write(&folder.join(WEIGHTS), &self.merged().params)
+    }
 }
 
 fn read_config(folder: &Path) -> Result<Config, ModelError> {
@@ -103,24 +123,6 @@ fn read_config(folder: &Path) -> Result<Config, ModelError> {
         }
     }
     Ok(config)
-}
-
-/// As [`Policy::save`], for weights that are not in a policy.
-fn save_with(
-    folder: &Path,
-    config: &Config,
-    tokenizer: &Tokenizer,
-    params: &Params,
-) -> Result<(), ModelError> {
-    let draft = Draft::start(folder)?;
-    for (name, value) in [(CONFIG, config.to_hf()), (GENERATION, config::generation_config(config))]
-    {
-        let path = draft.path.join(name);
-        fs_err::write(&path, format!("{value:#}\n")).map_err(|e| ModelError::write(&path, e))?;
-    }
-    tokenizer.save(&draft.path)?;
-    safetensors::write(&draft.path.join(WEIGHTS), params)?;
-    draft.publish()
 }
 
 /// A folder under a hidden name next to the one it will become. Dropped unpublished, it is

@@ -67,6 +67,8 @@ fn what_an_adapter_may_not_say_is_refused_by_name() {
     for (field, value, words) in [
         ("peft_type", json!("IA3"), "`peft_type: \"IA3\"`"),
         ("use_dora", json!(true), "`use_dora: true`"),
+        ("init_lora_weights", json!("pissa"), "pissa"),
+        ("use_next_years_variant", json!(true), "use_next_years_variant"),
         ("use_rslora", json!(true), "`use_rslora: true`"),
         ("bias", json!("all"), "`bias: \"all\"`"),
         ("rank_pattern", json!({"q_proj": 4}), "rank_pattern"),

@@ -6,6 +6,7 @@ mod adapter;
 mod determinism;
 mod fake_hub;
 mod gguf_file;
+mod golden;
 mod gradient;
 mod policy_files;
 mod sampling;
