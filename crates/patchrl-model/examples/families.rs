@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     model.save(&work.join("ours"))?;
     write(&work.join("ours.f32"), &model.logits(&tokens)?)?;
     let adapted = model.load_adapter(&work.join("adapter"))?;
-    adapted.save_adapter(&work.join("ours_adapter"), "model")?;
+    adapted.save_adapter(&work.join("ours_adapter"), None)?;
     adapted.save(&work.join("ours_merged"))?;
     write(&work.join("ours_adapter.f32"), &adapted.logits(&tokens)?)
 }

@@ -1,6 +1,8 @@
 //! Times one update and sampling on random weights of a SmolLM2-135M shape.
 //!
-//! `cargo run --release -p patchrl-model --example step -- [update|sample] [PROMPT] [ANSWER] [GROUP]`
+//! `cargo run --release -p patchrl-model --example step -- [update|sample] [PROMPT] [ANSWER] [GROUP] [RANK]`
+//!
+//! With a RANK, an adapter on all seven matrices is trained in place of the weights.
 //!
 //! Useful FLOPs are counted as in `performance.md`: the prompt once, the head on
 //! answer tokens only, attention's backward pass as 2.5 forwards.
@@ -9,7 +11,7 @@
 use std::time::Instant;
 
 use patchrl_model::{
-    Config, Family, Group, Model, Params, Request, RopeScaling, Sampling, generate,
+    Config, Family, Group, LoraConfig, Model, Params, Request, RopeScaling, Sampling, generate,
 };
 
 fn main() {
@@ -18,7 +20,13 @@ fn main() {
         arguments.get(at).and_then(|text| text.parse().ok()).unwrap_or(default)
     };
     let (prompt, answer, group) = (number(1, 512), number(2, 64), number(3, 8));
-    let model = random(smollm2());
+    let mut model = random(smollm2());
+    let lora = LoraConfig { rank: number(4, 0), ..LoraConfig::default() };
+    if lora.rank > 0
+        && let Ok(adapted) = model.clone().with_adapter(lora, 1)
+    {
+        model = adapted;
+    }
     println!("{} threads, {} parameters", rayon::current_num_threads(), model.params.data().len());
     match arguments.first().map(String::as_str) {
         Some("update") => update(&model, prompt, answer, group),
@@ -36,7 +44,7 @@ fn update(model: &Model, prompt: usize, answer: usize, group: usize) {
     let answers: Vec<Vec<u32>> =
         (0..group).map(|at| tokens(answer, model.config.vocab, 2 + at as u64)).collect();
     let asked = Group { prompt: &text, answers: answers.iter().map(Vec::as_slice).collect() };
-    let mut grads = Params::zeros(&model.config);
+    let mut grads = model.params.zeros_like();
     let flops = flops(&model.config, prompt, answer, group);
     for _ in 0..3 {
         let before = processor_seconds();

@@ -1,8 +1,9 @@
 //! Causal attention of a group over its shared prompt, forward and backward.
 //!
 //! Queries go in blocks of one segment; the keys of a block are the prompt's,
-//! then the segment's own. Probabilities are not kept: the backward pass makes
-//! them again from the log-sum-exp. Buffers hold one (T, D) matrix per head, so
+//! then the segment's own. A window hides the earlier ones; their products are made
+//! all the same. Probabilities are not kept: the backward pass makes them again
+//! from the log-sum-exp. Buffers hold one (T, D) matrix per head, so
 //! that each job writes memory of its own.
 
 use std::ops::Range;

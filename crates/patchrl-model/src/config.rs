@@ -305,6 +305,10 @@ impl Fields<'_> {
                 return Err(self.unsupported(format!("`{flag}: true`")));
             }
         }
+        let part = &self.value["partial_rotary_factor"];
+        if !part.is_null() && part.as_f64() != Some(1.0) {
+            return Err(self.unsupported(format!("`partial_rotary_factor: {part}`")));
+        }
         Ok(())
     }
 
@@ -443,6 +447,7 @@ mod tests {
             ("model_type", json!("mamba"), "mamba"),
             ("hidden_act", json!("gelu"), "gelu"),
             ("attention_bias", json!(true), "attention_bias"),
+            ("partial_rotary_factor", json!(0.5), "partial_rotary_factor: 0.5"),
             ("rope_scaling", json!({"rope_type": "yarn"}), "yarn"),
             ("rope_parameters", json!({"rope_type": "longrope"}), "longrope"),
             ("layer_types", json!(["chunked_attention"]), "chunked_attention"),

@@ -41,9 +41,9 @@ const OFF: [&str; 7] = ["null", "false", "{}", "[]", "\"none\"", "true", "\"gaus
 const INIT: &str = "init_lora_weights";
 
 impl Model {
-    /// Write the adapter as a folder, whole or not at all. `base_model` is what PEFT and vLLM
-    /// will load under it: a path, or a name on the hub.
-    pub fn save_adapter(&self, folder: &Path, base_model: &str) -> Result<(), ModelError> {
+    /// Write the adapter as a folder, whole or not at all. `base_model` tells PEFT what belongs
+    /// under it, where it is not said: a path, or a name on the hub.
+    pub fn save_adapter(&self, folder: &Path, base_model: Option<&str>) -> Result<(), ModelError> {
         let Some(base) = &self.base else {
             return Err(ModelError::Adapter("the model has none to write".into()));
         };
@@ -74,7 +74,7 @@ impl Model {
     }
 }
 
-fn to_peft(lora: &LoraConfig, base_model: &str) -> Value {
+fn to_peft(lora: &LoraConfig, base_model: Option<&str>) -> Value {
     json!({
         "base_model_name_or_path": base_model,
         "bias": "none",

@@ -45,15 +45,17 @@ fn a_written_adapter_is_the_adapter_that_was_written() {
     let model = tiny::adapted(base.clone(), &[Target::KProj, Target::OProj, Target::DownProj]);
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("adapter");
-    model.save_adapter(&target, "owner/name").unwrap();
-    model.save_adapter(&target, "owner/name").unwrap();
+    model.save_adapter(&target, Some("owner/name")).unwrap();
+    model.save_adapter(&target, Some("owner/name")).unwrap();
     let again = base.load_adapter(&target).unwrap();
     assert_eq!(again.params.data(), model.params.data());
     assert_eq!(again.base.as_ref().unwrap().lora, model.base.as_ref().unwrap().lora);
     assert_eq!(logits(&again), logits(&model));
     assert!(again.load_adapter(&target).unwrap_err().to_string().contains("already"));
     let plain = tiny::model(tiny::config(false, true));
-    assert!(plain.save_adapter(&target, "x").unwrap_err().to_string().contains("none to write"));
+    assert!(
+        plain.save_adapter(&target, Some("x")).unwrap_err().to_string().contains("none to write")
+    );
 }
 
 #[test]
@@ -61,7 +63,7 @@ fn what_an_adapter_may_not_say_is_refused_by_name() {
     let base = tiny::model(tiny::config(true, false));
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("adapter");
-    tiny::adapted(base.clone(), &[Target::QProj]).save_adapter(&target, "x").unwrap();
+    tiny::adapted(base.clone(), &[Target::QProj]).save_adapter(&target, Some("x")).unwrap();
     let path = target.join("adapter_config.json");
     let good: Value = serde_json::from_slice(&fs_err::read(&path).unwrap()).unwrap();
     for (field, value, words) in [
