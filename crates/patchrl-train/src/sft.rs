@@ -94,8 +94,6 @@ fn gold_files(ready: &Ready) -> Result<Option<Vec<(String, String, String)>>, Tr
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
-
     use std::path::Path;
 
     use patchrl_model::{Config, LoraConfig};
