@@ -1,6 +1,8 @@
 //! Times one update and sampling on random weights of a SmolLM2-135M shape.
 //!
-//! `cargo run --release -p patchrl-model --example step -- [update|sample] [PROMPT] [ANSWER] [GROUP]`
+//! `cargo run --release -p patchrl-model --example step -- [update|sample] [PROMPT] [ANSWER] [GROUP] [RANK]`
+//!
+//! With a RANK, an adapter on all seven matrices is trained in place of the weights.
 //!
 //! Useful FLOPs are counted as in `performance.md`: the prompt once, the head on
 //! answer tokens only, attention's backward pass as 2.5 forwards.
@@ -8,7 +10,9 @@
 
 use std::time::Instant;
 
-use patchrl_model::{Config, Group, Model, Params, Request, Sampling, generate};
+use patchrl_model::{
+    Config, Family, Group, LoraConfig, Model, Params, Request, RopeScaling, Sampling, generate,
+};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -16,7 +20,13 @@ fn main() {
         arguments.get(at).and_then(|text| text.parse().ok()).unwrap_or(default)
     };
     let (prompt, answer, group) = (number(1, 512), number(2, 64), number(3, 8));
-    let model = random(smollm2());
+    let mut model = random(smollm2());
+    let lora = LoraConfig { rank: number(4, 0), ..LoraConfig::default() };
+    if lora.rank > 0
+        && let Ok(adapted) = model.clone().with_adapter(lora, 1)
+    {
+        model = adapted;
+    }
     println!("{} threads, {} parameters", rayon::current_num_threads(), model.params.data().len());
     match arguments.first().map(String::as_str) {
         Some("update") => update(&model, prompt, answer, group),
@@ -34,7 +44,7 @@ fn update(model: &Model, prompt: usize, answer: usize, group: usize) {
     let answers: Vec<Vec<u32>> =
         (0..group).map(|at| tokens(answer, model.config.vocab, 2 + at as u64)).collect();
     let asked = Group { prompt: &text, answers: answers.iter().map(Vec::as_slice).collect() };
-    let mut grads = Params::zeros(&model.config);
+    let mut grads = model.params.zeros_like();
     let flops = flops(&model.config, prompt, answer, group);
     for _ in 0..3 {
         let before = processor_seconds();
@@ -115,9 +125,11 @@ fn smollm2() -> Config {
         ffn: 1536,
         vocab: 49_152,
         rope_theta: 100_000.0,
+        rope_scaling: RopeScaling::None,
         rms_eps: 1e-5,
         tied: true,
-        qkv_bias: false,
+        family: Family::Llama,
+        window: None,
         max_positions: 8192,
         bos: None,
         eos: Vec::new(),
@@ -137,7 +149,7 @@ fn random(config: Config) -> Model {
             weight.fill(1.0);
         }
     }
-    Model { config, params }
+    Model::new(config, params)
 }
 
 fn tokens(count: usize, vocab: usize, mut seed: u64) -> Vec<u32> {

@@ -1,9 +1,12 @@
 //! Causal attention of a group over its shared prompt, forward and backward.
 //!
 //! Queries go in blocks of one segment; the keys of a block are the prompt's,
-//! then the segment's own. Probabilities are not kept: the backward pass makes
-//! them again from the log-sum-exp. Buffers hold one (T, D) matrix per head, so
+//! then the segment's own. A window hides the earlier ones; their products are made
+//! all the same. Probabilities are not kept: the backward pass makes them again
+//! from the log-sum-exp. Buffers hold one (T, D) matrix per head, so
 //! that each job writes memory of its own.
+
+use std::ops::Range;
 
 use rayon::prelude::*;
 
@@ -19,6 +22,8 @@ pub(crate) struct Shape {
     pub(crate) heads: usize,
     pub(crate) kv_heads: usize,
     pub(crate) head_dim: usize,
+    /// Keys that a query sees at most, its own included.
+    pub(crate) window: usize,
 }
 
 impl Shape {
@@ -67,9 +72,9 @@ pub(crate) fn forward(
             let (keys, values) = (shape.head(k, kv), shape.head(v, kv));
             against_keys(block, scores, shape.scale(), (query, keys));
             for (at, row) in scores.chunks_exact_mut(block.keys()).enumerate() {
-                let (seen, hidden) = row.split_at_mut(block.visible(at));
-                job.lse[at] = exp_normalise(seen);
-                hidden.fill(0.0);
+                let seen = block.visible(at, shape.window);
+                job.lse[at] = exp_normalise(&mut row[seen.clone()]);
+                hide(row, &seen);
             }
             over_keys(block, (job.out, shape.head_dim), (scores, values));
         },
@@ -102,6 +107,12 @@ fn cut<'a>(
         }
     }
     jobs
+}
+
+/// Zero what a query does not see.
+fn hide(row: &mut [f32], seen: &Range<usize>) {
+    row[..seen.start].fill(0.0);
+    row[seen.end..].fill(0.0);
 }
 
 /// `out = scale * rows · keysᵀ` over the keys that the block sees; (`block.len`, keys).
@@ -207,12 +218,12 @@ fn backward_block(
         let place = (row * shape.heads + head) * shape.head_dim;
         let place = place..place + shape.head_dim;
         let delta = vectorised!(dot(&saved.out[place.clone()], &saved.dout[place.clone()]));
-        let (score, hidden) = score.split_at_mut(block.visible(at));
-        let (dscore, dhidden) = dscore.split_at_mut(block.visible(at));
+        let seen = block.visible(at, shape.window);
         let lse = saved.lse[head * shape.rows + row];
-        probability_gradient(score, dscore, (lse, delta, shape.scale()));
-        hidden.fill(0.0);
-        dhidden.fill(0.0);
+        let rows = (&mut score[seen.clone()], &mut dscore[seen.clone()]);
+        probability_gradient(rows.0, rows.1, (lse, delta, shape.scale()));
+        hide(score, &seen);
+        hide(dscore, &seen);
     }
     let place = block.start * shape.head_dim..(block.start + block.len) * shape.head_dim;
     over_keys(block, (&mut dq[place], shape.head_dim), (dscores, keys));

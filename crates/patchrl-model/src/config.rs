@@ -1,15 +1,17 @@
 //! The shape of a model, read from and written as Hugging Face's `config.json`.
 //!
-//! Owns the numbers that fix the network and the checks on them. Knows one family: Llama
-//! (plain `RoPE`, `SwiGLU`, `RMSNorm`), under the names `llama`, `mistral` (without a sliding
-//! window) and `qwen2` (biases on query, key and value). Anything else is refused by name, never
-//! approximated. Does not hold weights.
+//! Owns the numbers that fix the network and the checks on them. Knows one skeleton (`RoPE`,
+//! `SwiGLU`, `RMSNorm`) under four names: `llama` (Llama 2 and 3, SmolLM2, DeepSeek-Coder),
+//! `mistral` (sliding window), `qwen2` (biases on query, key and value) and `qwen3` (norms on
+//! query and key). Anything else is refused by field and value, never approximated. Does not
+//! hold weights.
 
+use std::ops::Range;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use crate::ModelError;
+use crate::{ModelError, RopeScaling};
 
 /// Upper limits on what a file may claim, far above any real model of this family.
 const MAX_LAYERS: usize = 1 << 10;
@@ -18,7 +20,39 @@ const MAX_VOCAB: usize = 1 << 22;
 /// Parameters that the address arithmetic is safe for.
 const MAX_PARAMETERS: u64 = 1 << 40;
 
-/// The numbers that fix a decoder of the Llama family.
+/// The skeleton's variants, each with its name in `config.json`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// Neither biases nor norms on query and key.
+    Llama,
+    /// As Llama; may have a sliding window.
+    Mistral,
+    /// Biases on query, key and value; may have a sliding window.
+    Qwen2,
+    /// `RMSNorm` over each head of query and key; may have a sliding window.
+    Qwen3,
+}
+
+impl Family {
+    /// `model_type`, and the class in `architectures`.
+    const NAMES: [(Self, &str, &str); 4] = [
+        (Self::Llama, "llama", "LlamaForCausalLM"),
+        (Self::Mistral, "mistral", "MistralForCausalLM"),
+        (Self::Qwen2, "qwen2", "Qwen2ForCausalLM"),
+        (Self::Qwen3, "qwen3", "Qwen3ForCausalLM"),
+    ];
+}
+
+/// Attention that looks back a fixed number of tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Tokens that a query sees, itself included.
+    pub size: usize,
+    /// Layers before this one see everything.
+    pub first_layer: usize,
+}
+
+/// The numbers that fix a decoder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// Decoder blocks (L).
@@ -37,12 +71,16 @@ pub struct Config {
     pub vocab: usize,
     /// Base of the rotary frequencies.
     pub rope_theta: f64,
+    /// What a longer context does to them.
+    pub rope_scaling: RopeScaling,
     /// Added to the mean square in `RMSNorm`.
     pub rms_eps: f32,
     /// Whether the output head is the embedding itself.
     pub tied: bool,
-    /// Whether query, key and value have a bias (Qwen2).
-    pub qkv_bias: bool,
+    /// Which variant of the skeleton it is.
+    pub family: Family,
+    /// Where attention does not reach back to the first token.
+    pub window: Option<Window>,
     /// Longest sequence the model was made for.
     pub max_positions: usize,
     /// Token that opens a sequence, if the model has one.
@@ -66,23 +104,31 @@ impl Config {
     /// Read the JSON of `config.json`; `path` names the file in errors.
     pub fn from_hf(value: &Value, path: &Path) -> Result<Self, ModelError> {
         let fields = Fields { value, path };
-        fields.refuse_other_families()?;
+        let family = fields.family()?;
+        fields.refuse_variants()?;
+        let layers = fields.size("num_hidden_layers")?;
         let hidden = fields.size("hidden_size")?;
         let heads = fields.size("num_attention_heads")?;
         let config = Self {
-            layers: fields.size("num_hidden_layers")?,
+            layers,
             hidden,
             heads,
             kv_heads: fields.size_or("num_key_value_heads", heads)?,
-            head_dim: fields.size_or("head_dim", hidden / heads.max(1))?,
+            head_dim: fields.size_or(
+                "head_dim",
+                // Qwen3's own default does not depend on the other sizes.
+                if family == Family::Qwen3 { 128 } else { hidden / heads.max(1) },
+            )?,
             ffn: fields.size("intermediate_size")?,
             vocab: fields.size("vocab_size")?,
             rope_theta: fields.rope_theta(),
+            rope_scaling: fields.rope_scaling()?,
             rms_eps: value["rms_norm_eps"].as_f64().unwrap_or(1e-6) as f32,
             // transformers leaves the field out when it has the base class's default, true,
             // but Llama's own default is false, and that is what its loader uses.
             tied: value["tie_word_embeddings"].as_bool().unwrap_or(false),
-            qkv_bias: value["model_type"] == "qwen2",
+            family,
+            window: fields.window(family, layers)?,
             max_positions: fields.size_or("max_position_embeddings", 2048)?,
             bos: token_ids(&value["bos_token_id"]).first().copied(),
             eos: token_ids(&value["eos_token_id"]),
@@ -99,12 +145,11 @@ impl Config {
             [one] => json!(one),
             many => json!(many),
         };
-        let (kind, class) = if self.qkv_bias {
-            ("qwen2", "Qwen2ForCausalLM")
-        } else {
-            ("llama", "LlamaForCausalLM")
-        };
-        json!({
+        let [kind, class] = Family::NAMES
+            .iter()
+            .find(|(family, ..)| *family == self.family)
+            .map_or([""; 2], |(_, kind, class)| [*kind, *class]);
+        let mut json = json!({
             "architectures": [class],
             "attention_bias": false,
             "attention_dropout": 0.0,
@@ -129,7 +174,48 @@ impl Config {
             "torch_dtype": "float32",
             "use_cache": true,
             "vocab_size": self.vocab,
-        })
+        });
+        if self.rope_scaling != RopeScaling::None {
+            json["rope_scaling"] = self.rope_scaling.to_hf();
+        }
+        match (self.family, self.window) {
+            (Family::Llama, _) => {}
+            // Left out, it would be transformers' default of 4,096.
+            (Family::Mistral, window) => json["sliding_window"] = json!(window.map(|w| w.size)),
+            (_, None) => json["use_sliding_window"] = json!(false),
+            (_, Some(window)) => {
+                json["use_sliding_window"] = json!(true);
+                json["sliding_window"] = json!(window.size);
+                json["max_window_layers"] = json!(window.first_layer);
+            }
+        }
+        json
+    }
+
+    /// Whether query, key and value have a bias.
+    pub fn qkv_bias(&self) -> bool {
+        self.family == Family::Qwen2
+    }
+
+    /// Whether each head of query and key is normalised.
+    pub fn qk_norm(&self) -> bool {
+        self.family == Family::Qwen3
+    }
+
+    /// Tokens that a query of `layer` sees, itself included.
+    pub(crate) fn window_of(&self, layer: usize) -> usize {
+        self.window.filter(|window| layer >= window.first_layer).map_or(usize::MAX, |w| w.size)
+    }
+
+    /// Rows of the qkv matrix that are query, and those that are key; value follows.
+    pub(crate) fn query_and_key(&self) -> (Range<usize>, Range<usize>) {
+        let (q, kv) = (self.heads * self.head_dim, self.kv_heads * self.head_dim);
+        (0..q, q..q + kv)
+    }
+
+    /// Radians per position of each pair of a head, (`head_dim` / 2,).
+    pub(crate) fn frequencies(&self) -> Vec<f32> {
+        self.rope_scaling.frequencies(self.head_dim, self.rope_theta)
     }
 
     /// Number of scalars in all tensors. Saturates; `check` refuses what would.
@@ -144,10 +230,12 @@ impl Config {
         ]
         .map(|n| n as u64);
         let attention = c.saturating_mul(q.saturating_add(kv).saturating_mul(2));
-        let biases = if self.qkv_bias { q.saturating_add(kv.saturating_mul(2)) } else { 0 };
+        let biases = if self.qkv_bias() { q.saturating_add(kv.saturating_mul(2)) } else { 0 };
+        let norms = if self.qk_norm() { 2 * self.head_dim as u64 } else { 0 };
         let block = attention
             .saturating_add(c.saturating_mul(f).saturating_mul(3))
             .saturating_add(biases)
+            .saturating_add(norms)
             .saturating_add(c.saturating_mul(2));
         let heads = if self.tied { 1 } else { 2 };
         block
@@ -201,36 +289,77 @@ struct Fields<'a> {
 }
 
 impl Fields<'_> {
-    fn refuse_other_families(&self) -> Result<(), ModelError> {
-        let value = self.value;
-        let kind = value["model_type"].as_str().unwrap_or("(no model_type)");
-        if !["llama", "mistral", "qwen2"].contains(&kind) {
-            return Err(self.unsupported(format!("architecture `{kind}`")));
-        }
-        let windowed = match kind {
-            "mistral" => !value["sliding_window"].is_null(),
-            _ => value["use_sliding_window"].as_bool() == Some(true),
-        };
-        if windowed {
-            return Err(self.unsupported("a sliding attention window".to_owned()));
-        }
-        let act = value["hidden_act"].as_str().unwrap_or("silu");
+    fn family(&self) -> Result<Family, ModelError> {
+        let kind = self.value["model_type"].as_str().unwrap_or("(no model_type)");
+        let known = Family::NAMES.iter().find(|(_, name, _)| *name == kind);
+        known.map(|known| known.0).ok_or_else(|| self.unsupported(format!("architecture `{kind}`")))
+    }
+
+    fn refuse_variants(&self) -> Result<(), ModelError> {
+        let act = self.value["hidden_act"].as_str().unwrap_or("silu");
         if act != "silu" {
             return Err(self.unsupported(format!("activation `{act}`")));
         }
         for flag in ["attention_bias", "mlp_bias", "rope_interleaved"] {
-            if value[flag].as_bool() == Some(true) {
+            if self.value[flag].as_bool() == Some(true) {
                 return Err(self.unsupported(format!("`{flag}: true`")));
             }
         }
-        for field in ["rope_scaling", "rope_parameters"] {
-            let rope = &value[field];
-            let kind = rope["rope_type"].as_str().or(rope["type"].as_str()).unwrap_or("default");
-            if kind != "default" {
-                return Err(self.unsupported(format!("rotary scaling `{kind}`")));
-            }
+        let part = &self.value["partial_rotary_factor"];
+        if !part.is_null() && part.as_f64() != Some(1.0) {
+            return Err(self.unsupported(format!("`partial_rotary_factor: {part}`")));
         }
         Ok(())
+    }
+
+    /// Older files say it in `rope_scaling`, newer ones in `rope_parameters`.
+    fn rope_scaling(&self) -> Result<RopeScaling, ModelError> {
+        let [old, new] = ["rope_scaling", "rope_parameters"].map(|field| {
+            RopeScaling::from_hf(&self.value[field])
+                .map_err(|what| self.unsupported(format!("{what} in `{field}`")))
+        });
+        match (old?, new?) {
+            (RopeScaling::None, scaling) | (scaling, RopeScaling::None) => Ok(scaling),
+            (old, new) if old == new => Ok(new),
+            _ => Err(self.unsupported("`rope_scaling` that contradicts `rope_parameters`".into())),
+        }
+    }
+
+    fn window(&self, family: Family, layers: usize) -> Result<Option<Window>, ModelError> {
+        let value = self.value;
+        let window = match family {
+            Family::Llama => None,
+            // Without the field, transformers takes 4,096; with null, there is none.
+            Family::Mistral => match value.get("sliding_window") {
+                Some(Value::Null) => None,
+                _ => Some(Window { size: self.size_or("sliding_window", 4096)?, first_layer: 0 }),
+            },
+            Family::Qwen2 | Family::Qwen3 => match value["use_sliding_window"].as_bool() {
+                Some(true) if !value["sliding_window"].is_null() => Some(Window {
+                    size: self.size("sliding_window")?,
+                    first_layer: self.size_or("max_window_layers", 28)?,
+                }),
+                _ => None,
+            },
+        };
+        if window.is_some_and(|window| window.size == 0) {
+            return Err(self.unsupported("`sliding_window: 0`".into()));
+        }
+        // Which layers slide may be said again, one by one.
+        if let Some(types) = value["layer_types"].as_array() {
+            let slides = |at| window.is_some_and(|window| at >= window.first_layer);
+            let odd = types.iter().enumerate().find(|(at, kind)| {
+                **kind != if slides(*at) { "sliding_attention" } else { "full_attention" }
+            });
+            if let Some((at, kind)) = odd {
+                return Err(self.unsupported(format!("`layer_types[{at}]: {kind}`")));
+            }
+            if types.len() != layers {
+                let what = format!("{} `layer_types` for {layers} layers", types.len());
+                return Err(self.unsupported(what));
+            }
+        }
+        Ok(window)
     }
 
     fn unsupported(&self, what: String) -> ModelError {
@@ -318,7 +447,11 @@ mod tests {
             ("model_type", json!("mamba"), "mamba"),
             ("hidden_act", json!("gelu"), "gelu"),
             ("attention_bias", json!(true), "attention_bias"),
+            ("partial_rotary_factor", json!(0.5), "partial_rotary_factor: 0.5"),
             ("rope_scaling", json!({"rope_type": "yarn"}), "yarn"),
+            ("rope_parameters", json!({"rope_type": "longrope"}), "longrope"),
+            ("layer_types", json!(["chunked_attention"]), "chunked_attention"),
+            ("layer_types", json!(["full_attention"]), "1 `layer_types` for 30"),
         ] {
             let mut config = smollm2();
             config[field] = value;
@@ -352,5 +485,29 @@ mod tests {
         config["rope_theta"] = Value::Null;
         config["rope_parameters"] = json!({"rope_type": "default", "rope_theta": 5000.0});
         assert!((parse(&config).unwrap().rope_theta - 5000.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn every_family_and_window_round_trips() {
+        for (kind, more, first_layer) in [
+            ("llama", json!({"rope_scaling": {"type": "linear", "factor": 4.0}}), None),
+            ("mistral", json!({"sliding_window": 4096}), Some(0)),
+            ("mistral", json!({}), Some(0)),
+            ("mistral", json!({"sliding_window": null}), None),
+            ("qwen2", json!({"use_sliding_window": false, "sliding_window": 4096}), None),
+            (
+                "qwen3",
+                json!({"use_sliding_window": true, "sliding_window": 64, "max_window_layers": 9}),
+                Some(9),
+            ),
+        ] {
+            let mut value = smollm2();
+            value["model_type"] = json!(kind);
+            value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let config = parse(&value).unwrap();
+            assert_eq!(config.window.map(|window| window.first_layer), first_layer, "{value}");
+            assert_eq!(parse(&config.to_hf()).unwrap(), config);
+            assert_eq!(config.to_hf()["model_type"], json!(kind));
+        }
     }
 }

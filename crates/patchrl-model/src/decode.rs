@@ -7,10 +7,9 @@
 use rayon::prelude::*;
 
 use crate::kernels::cpu::{
-    Rotation, dots, exp_shifted, in_pool, linear, max, rms_norm, swiglu, weighted_sum,
+    Rotation, dots, exp_shifted, in_pool, linear, max, rms_heads, rms_norm, swiglu, weighted_sum,
 };
 use crate::network::PromptKeys;
-use crate::params::LayerRanges;
 use crate::{Config, Model, ModelError};
 
 /// Sequences that one attention job handles.
@@ -49,7 +48,7 @@ impl<'m> Decoder<'m> {
     /// `positions` is the longest sequence that will be asked for.
     pub(crate) fn new(model: &'m Model, positions: usize) -> Self {
         let config = &model.config;
-        let rotation = Rotation::new(positions, config.head_dim, config.rope_theta);
+        let rotation = Rotation::new(positions, &config.frequencies());
         Self { model, rotation, prompts: Vec::new() }
     }
 
@@ -66,7 +65,7 @@ impl<'m> Decoder<'m> {
     }
 
     fn step_here(&self, sequences: &mut [Sequence]) -> Vec<f32> {
-        let params = &self.model.params;
+        let params = self.model.weights();
         let layout = params.layout();
         let hidden = self.model.config.hidden;
         let embed = params.at(&layout.embed);
@@ -75,15 +74,15 @@ impl<'m> Decoder<'m> {
             .flat_map(|sequence| &embed[sequence.token as usize * hidden..][..hidden])
             .copied()
             .collect();
-        for (at, layer) in layout.layers.iter().enumerate() {
-            self.attention(at, layer, sequences, &mut x);
-            self.mlp(layer, &mut x);
+        for at in 0..layout.layers.len() {
+            self.attention(at, sequences, &mut x);
+            self.mlp(at, &mut x);
         }
         self.logits(&x)
     }
 
     fn logits(&self, x: &[f32]) -> Vec<f32> {
-        let (params, config) = (&self.model.params, &self.model.config);
+        let (params, config) = (self.model.weights(), &self.model.config);
         let layout = params.layout();
         let normed = self.normed(x, params.at(&layout.norm));
         let mut logits = vec![0.0; x.len() / config.hidden * config.vocab];
@@ -98,26 +97,37 @@ impl<'m> Decoder<'m> {
         normed
     }
 
-    fn mlp(&self, layer: &LayerRanges, x: &mut [f32]) {
-        let (params, config) = (&self.model.params, &self.model.config);
+    fn mlp(&self, at: usize, x: &mut [f32]) {
+        let (weights, trained) = (self.model.weights().layout(), self.model.params.layout());
+        let (layer, low) = (&weights.layers[at], &trained.adapters[at]);
+        let (params, config) = (self.model.weights(), &self.model.config);
         let rows = x.len() / config.hidden;
         let normed = self.normed(x, params.at(&layer.mlp_norm));
         let mut gate_up = vec![0.0; rows * 2 * config.ffn];
         linear(&mut gate_up, &normed, params.at(&layer.gate_up), &[], config.hidden);
+        low.gate_up.forward_rows(self.model.adapter(), &mut gate_up, &normed, rows);
         let mut act = vec![0.0; rows * config.ffn];
         swiglu(&mut act, &gate_up, config.ffn);
         let mut change = normed;
         linear(&mut change, &act, params.at(&layer.down), &[], config.ffn);
+        low.down.forward_rows(self.model.adapter(), &mut change, &act, rows);
         add(x, &change);
     }
 
-    fn attention(&self, at: usize, layer: &LayerRanges, sequences: &mut [Sequence], x: &mut [f32]) {
-        let (params, config) = (&self.model.params, &self.model.config);
+    fn attention(&self, at: usize, sequences: &mut [Sequence], x: &mut [f32]) {
+        let (weights, trained) = (self.model.weights().layout(), self.model.params.layout());
+        let (layer, low) = (&weights.layers[at], &trained.adapters[at]);
+        let (params, config) = (self.model.weights(), &self.model.config);
         let normed = self.normed(x, params.at(&layer.attn_norm));
         let (q, kv) = (config.heads * config.head_dim, config.kv_heads * config.head_dim);
         let mut qkv = vec![0.0; sequences.len() * (q + 2 * kv)];
         let bias = params.at(&layer.qkv_bias);
         linear(&mut qkv, &normed, params.at(&layer.qkv), bias, config.hidden);
+        low.qkv.forward_rows(self.model.adapter(), &mut qkv, &normed, sequences.len());
+        let (queries, keys) = config.query_and_key();
+        for (place, norm) in [(queries, &layer.q_norm), (keys, &layer.k_norm)] {
+            rms_heads(&mut qkv, (q + 2 * kv, place), params.at(norm), config.rms_eps);
+        }
         for (row, sequence) in qkv.chunks_exact_mut(q + 2 * kv).zip(&mut *sequences) {
             for head in row[..q + kv].chunks_exact_mut(config.head_dim) {
                 self.rotation.turn(head, sequence.position);
@@ -135,6 +145,7 @@ impl<'m> Decoder<'m> {
         self.attend(at, sequences, (&qkv, q + 2 * kv), &mut out);
         let mut change = normed;
         linear(&mut change, &out, params.at(&layer.out), &[], q);
+        low.out.forward_rows(self.model.adapter(), &mut change, &out, sequences.len());
         add(x, &change);
     }
 
@@ -197,11 +208,16 @@ impl<'m> Decoder<'m> {
             let mine = at * per * width..(at + 1) * per * width;
             let mut own = vec![0.0; per * count];
             dots(&mut own, &queries[mine.clone()], &sequence.keys[cache], width);
+            let unseen = (shared + count).saturating_sub(config.window_of(layer));
             for (row, own) in own.chunks_exact_mut(count).enumerate() {
                 let row = at * per + row;
                 let shared = &mut scores[row * shared..(row + 1) * shared];
+                let (hidden, shared) = shared.split_at_mut(unseen.min(shared.len()));
+                let (own_hidden, own) = own.split_at_mut(unseen - hidden.len());
                 let top = max(shared).max(max(own));
                 sums[row] = exp_shifted(shared, top) + exp_shifted(own, top);
+                hidden.fill(0.0);
+                own_hidden.fill(0.0);
             }
             weighted_sum(&mut own_out[mine], (&own, count), &sequence.values[cache], width);
         }

@@ -117,6 +117,17 @@ pub enum ModelError {
         /// The range in words.
         want: &'static str,
     },
+    /// An adapter of a kind that this engine does not compute.
+    #[error("`{}` is an adapter of a kind that is not supported: {what}", path.display())]
+    UnsupportedAdapter {
+        /// The file that says so.
+        path: PathBuf,
+        /// The setting and its value, or the tensor.
+        what: String,
+    },
+    /// An adapter that cannot be put on the model.
+    #[error("adapter: {0}")]
+    Adapter(String),
     /// The network's output is infinite or not a number.
     #[error("the model's logits are not finite")]
     NotFinite,
@@ -143,8 +154,15 @@ impl ModelError {
                 Some(format!("remove `{}` and fetch or copy it again", path.display()))
             }
             Self::Unsupported { .. } => Some(
-                "models of the Llama family with full-precision or Q4/Q5/Q8/K-quant GGUF weights \
-                 work, such as `smollm2-135m`"
+                "models of the Llama 2 and 3, Mistral, Qwen2, Qwen2.5, Qwen3 and DeepSeek-Coder \
+                 families with full-precision or Q4/Q5/Q8/K-quant GGUF weights work, such as \
+                 `smollm2-135m`"
+                    .to_owned(),
+            ),
+            Self::UnsupportedAdapter { .. } => Some(
+                "plain LoRA with one rank on some of q_proj, k_proj, v_proj, o_proj, gate_proj, \
+                 up_proj, down_proj works; merge any other into its model with PEFT's \
+                 `merge_and_unload`"
                     .to_owned(),
             ),
             Self::MissingFile { .. } => Some(

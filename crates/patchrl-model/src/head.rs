@@ -74,7 +74,8 @@ impl Head<'_> {
         Scores { log_probs, entropy, lse }
     }
 
-    /// Gradients from `dlogp` (per target): `drows` is overwritten, `dweight` is added to.
+    /// Gradients from `dlogp` (per target): `drows` is overwritten, `dweight` is added to; an
+    /// empty one takes no gradient.
     pub(crate) fn backward(
         &self,
         lse: &[f32],
@@ -115,6 +116,9 @@ impl Head<'_> {
                 (gradient, Mat::new(&self.weight[place.clone()], width, hidden)),
                 Threads::All,
             );
+            if dweight.is_empty() {
+                return;
+            }
             gemm(
                 MatMut::new(&mut dweight[place], width, hidden),
                 Write::Add,

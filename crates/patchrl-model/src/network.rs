@@ -4,24 +4,29 @@
 //! A group's prompt is computed once, forward and backward. Nothing here samples.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::attention::{self, Gradients, Saved, Shape};
 use crate::head::{Head, Scores};
 use crate::kernels::cpu::{
-    Mat, MatMut, Rotation, Threads, Write, add_bias, bias_gradient, gemm, in_pool, merge_heads,
-    rms_apply, rms_backward, rms_norm, split_heads, swiglu, swiglu_backward,
+    Heads, Mat, MatMut, Rotation, Threads, Write, add_bias, bias_gradient, gemm, in_pool,
+    merge_heads, rms_apply, rms_backward, rms_heads, rms_heads_backward, rms_norm, split_heads,
+    swiglu, swiglu_backward,
 };
+use crate::lora::{LayerAdapters, LowRank};
 use crate::packing::{self, Packed};
-use crate::params::LayerRanges;
-use crate::{Config, ModelError, Params};
+use crate::params::{LayerRanges, Layout};
+use crate::{Base, Config, ModelError, Params};
 
 /// A network: its shape and its weights.
 #[derive(Clone, Debug)]
 pub struct Model {
     /// Sizes and constants.
     pub config: Config,
-    /// Weights, in the layout of `config`.
+    /// What training changes: every weight, in the layout of `config`, or those of the adapter.
     pub params: Params,
+    /// With an adapter, the weights that it stands on.
+    pub base: Option<Base>,
 }
 
 /// One prompt and the answers that were given to it.
@@ -66,7 +71,7 @@ impl Model {
         let mut logits = vec![0.0; packed.rows() * self.config.vocab];
         in_pool(|| {
             let top = Top::new(self, self.hidden(&packed, |_| {}));
-            let weight = self.params.at(&self.params.layout().head);
+            let weight = self.weights().at(&self.weights().layout().head);
             linear(&mut logits, Write::Set, (&top.normed, weight), packed.rows());
         });
         Ok(logits)
@@ -95,7 +100,7 @@ impl Model {
         let run = Run::new(self, &packed);
         let mut x = run.embed();
         let mut tape = Vec::with_capacity(self.config.layers);
-        for layer in &self.params.layout().layers {
+        for layer in 0..self.config.layers {
             tape.push(run.layer(layer, &mut x));
         }
         let first = packed.first_head_row() * self.config.hidden;
@@ -109,7 +114,7 @@ impl Model {
     fn hidden(&self, packed: &Packed, mut visit: impl FnMut(&Kept)) -> Vec<f32> {
         let run = Run::new(self, packed);
         let mut x = run.embed();
-        for layer in &self.params.layout().layers {
+        for layer in 0..self.config.layers {
             visit(&run.layer(layer, &mut x));
         }
         x
@@ -156,18 +161,20 @@ impl Forward<'_> {
 
     fn propagate(mut self, dlogp: &[f32], grads: &mut Params) {
         let model = self.model;
-        let layout = model.params.layout();
         let run = Run::new(model, &self.packed);
         let mut dx = vec![0.0; self.packed.rows() * model.config.hidden];
         self.top_backward(dlogp, grads, &mut dx);
         let mut scratch = Scratch::new(model, run.shape);
-        for layer in layout.layers.iter().rev() {
+        for layer in (0..model.config.layers).rev() {
             if let Some(kept) = self.tape.pop() {
                 run.layer_backward(layer, kept, &mut scratch, (&mut dx, grads));
             }
         }
         let hidden = model.config.hidden;
-        let embed = grads.at_mut(&layout.embed);
+        let embed = grads.at_mut(&model.params.layout().embed);
+        if embed.is_empty() {
+            return;
+        }
         for (&token, dx) in self.packed.tokens.iter().zip(dx.chunks_exact(hidden)) {
             let at = token as usize * hidden;
             for (sum, d) in embed[at..at + hidden].iter_mut().zip(dx) {
@@ -206,7 +213,7 @@ impl Forward<'_> {
             (&mut dx[self.packed.first_head_row() * hidden..], grads.at_mut(&layout.norm)),
             &drows,
             (&self.top.inverse, &self.top.x),
-            model.params.at(&layout.norm),
+            model.weights().at(&model.weights().layout().norm),
         );
     }
 }
@@ -223,17 +230,17 @@ struct Top {
 
 impl Top {
     fn new(model: &Model, x: Vec<f32>) -> Self {
-        let norm = model.params.at(&model.params.layout().norm).to_vec();
+        let norm = model.weights().at(&model.weights().layout().norm);
         let mut inverse = vec![0.0; x.len() / model.config.hidden];
         let mut normed = vec![0.0; x.len()];
-        rms_norm(&mut normed, &mut inverse, &x, &norm, model.config.rms_eps);
+        rms_norm(&mut normed, &mut inverse, &x, norm, model.config.rms_eps);
         Self { x, inverse, normed }
     }
 
     fn head<'a>(&'a self, model: &'a Model, packed: &'a Packed, temperature: f32) -> Head<'a> {
         Head {
             rows: &self.normed,
-            weight: model.params.at(&model.params.layout().head),
+            weight: model.weights().at(&model.weights().layout().head),
             hidden: model.config.hidden,
             temperature,
             targets: &packed.targets,
@@ -248,6 +255,9 @@ struct Kept {
     x: Vec<f32>,
     /// (T,)
     attn_inverse: Vec<f32>,
+    /// Queries and keys before their norms, where the model has those.
+    q_heads: Heads,
+    k_heads: Heads,
     /// Rotated queries, rotated keys, values: see [`Shape::split`].
     qkv: Vec<f32>,
     /// (heads, T)
@@ -302,9 +312,21 @@ impl Scratch {
 /// One packed group going through one model.
 struct Run<'a> {
     model: &'a Model,
+    weights: Arc<Layout>,
+    /// Where the gradients go. Ranges of what is frozen are empty.
+    trained: Arc<Layout>,
     packed: &'a Packed,
     shape: Shape,
     rotation: Rotation,
+}
+
+/// One layer: its weights, its adapters, and where its gradients go.
+struct Layer<'a> {
+    at: &'a LayerRanges,
+    low: &'a LayerAdapters,
+    to: &'a LayerRanges,
+    /// Of its attention.
+    shape: Shape,
 }
 
 impl<'a> Run<'a> {
@@ -313,47 +335,61 @@ impl<'a> Run<'a> {
         let positions = packed.positions.iter().max().map_or(0, |last| last + 1);
         Self {
             model,
+            weights: model.weights().layout(),
+            trained: model.params.layout(),
             packed,
             shape: Shape {
                 rows: packed.rows(),
                 heads: config.heads,
                 kv_heads: config.kv_heads,
                 head_dim: config.head_dim,
+                window: usize::MAX,
             },
-            rotation: Rotation::new(positions, config.head_dim, config.rope_theta),
+            rotation: Rotation::new(positions, &config.frequencies()),
         }
     }
 
     fn weight(&self, range: &Range<usize>) -> &'a [f32] {
-        self.model.params.at(range)
+        self.model.weights().at(range)
+    }
+
+    fn at(&self, layer: usize) -> Layer<'_> {
+        Layer {
+            at: &self.weights.layers[layer],
+            low: &self.trained.adapters[layer],
+            to: &self.trained.layers[layer],
+            shape: Shape { window: self.model.config.window_of(layer), ..self.shape },
+        }
+    }
+
+    /// `y = x · wᵀ` (or added to), with what the adapters of `w` say.
+    fn linear(
+        &self,
+        (y, write): (&mut [f32], Write),
+        x: &[f32],
+        (w, low): (&Range<usize>, &LowRank),
+    ) {
+        linear(y, write, (x, self.weight(w)), self.shape.rows);
+        low.forward(self.model.adapter(), y, x, self.shape.rows);
     }
 
     fn embed(&self) -> Vec<f32> {
         let hidden = self.model.config.hidden;
-        let table = self.weight(&self.model.params.layout().embed);
+        let table = self.weight(&self.weights.embed);
         let rows = self.packed.tokens.iter();
         rows.flat_map(|&token| &table[token as usize * hidden..][..hidden]).copied().collect()
     }
 
     /// One layer: `x` (T, hidden) becomes the next layer's input.
-    fn layer(&self, at: &LayerRanges, x: &mut Vec<f32>) -> Kept {
-        let (config, shape, rows) = (&self.model.config, self.shape, self.shape.rows);
-        let width = (config.heads + 2 * config.kv_heads) * config.head_dim;
+    fn layer(&self, layer: usize, x: &mut Vec<f32>) -> Kept {
+        let (config, rows, Layer { at, low, shape, .. }) =
+            (&self.model.config, self.shape.rows, self.at(layer));
         let attn_width = config.heads * config.head_dim;
         let mut normed = vec![0.0; x.len()];
         let (mut attn_inverse, mut mlp_inverse) = (vec![0.0; rows], vec![0.0; rows]);
 
         rms_norm(&mut normed, &mut attn_inverse, x, self.weight(&at.attn_norm), config.rms_eps);
-        let mut qkv_rows = vec![0.0; rows * width];
-        linear(&mut qkv_rows, Write::Set, (&normed, self.weight(&at.qkv)), rows);
-        add_bias(&mut qkv_rows, self.weight(&at.qkv_bias));
-        let mut qkv = vec![0.0; rows * width];
-        let turned = config.heads + config.kv_heads;
-        let heads = config.heads + 2 * config.kv_heads;
-        let rotate = (&self.rotation, self.packed.positions.as_slice(), turned);
-        split_heads(&mut qkv, &qkv_rows, heads, rotate);
-        drop(qkv_rows);
-
+        let (qkv, q_heads, k_heads) = self.qkv(at, &low.qkv, &normed);
         let mut attn_heads = vec![0.0; rows * attn_width];
         let mut lse = vec![0.0; config.heads * rows];
         attention::forward(shape, &self.packed.blocks, &qkv, (&mut attn_heads, &mut lse));
@@ -362,63 +398,89 @@ impl<'a> Run<'a> {
         merge_heads(&mut attn, (attn_width, 0), from, None);
         drop(attn_heads);
         let mut middle = x.clone();
-        linear(&mut middle, Write::Add, (&attn, self.weight(&at.out)), rows);
+        self.linear((&mut middle, Write::Add), &attn, (&at.out, &low.out));
 
         rms_norm(&mut normed, &mut mlp_inverse, &middle, self.weight(&at.mlp_norm), config.rms_eps);
         let mut gate_up = vec![0.0; rows * 2 * config.ffn];
-        linear(&mut gate_up, Write::Set, (&normed, self.weight(&at.gate_up)), rows);
+        self.linear((&mut gate_up, Write::Set), &normed, (&at.gate_up, &low.gate_up));
         let mut act = vec![0.0; rows * config.ffn];
         swiglu(&mut act, &gate_up, config.ffn);
         let mut next = middle.clone();
-        linear(&mut next, Write::Add, (&act, self.weight(&at.down)), rows);
+        self.linear((&mut next, Write::Add), &act, (&at.down, &low.down));
         let x = std::mem::replace(x, next);
-        Kept { x, attn_inverse, qkv, lse, attn, middle, mlp_inverse, gate_up }
+        Kept { x, attn_inverse, q_heads, k_heads, qkv, lse, attn, middle, mlp_inverse, gate_up }
+    }
+
+    /// Queries, keys and values (see [`Shape::split`]) of normalised rows, rotated; and what the
+    /// norms of queries and keys replaced.
+    fn qkv(&self, at: &LayerRanges, low: &LowRank, normed: &[f32]) -> (Vec<f32>, Heads, Heads) {
+        let config = &self.model.config;
+        let (turned, heads) = (config.heads + config.kv_heads, config.heads + 2 * config.kv_heads);
+        let width = heads * config.head_dim;
+        let mut rows = vec![0.0; self.shape.rows * width];
+        self.linear((&mut rows, Write::Set), normed, (&at.qkv, low));
+        add_bias(&mut rows, self.weight(&at.qkv_bias));
+        let (q, k) = config.query_and_key();
+        let q_heads = rms_heads(&mut rows, (width, q), self.weight(&at.q_norm), config.rms_eps);
+        let k_heads = rms_heads(&mut rows, (width, k), self.weight(&at.k_norm), config.rms_eps);
+        let mut qkv = vec![0.0; rows.len()];
+        let rotate = (&self.rotation, self.packed.positions.as_slice(), turned);
+        split_heads(&mut qkv, &rows, heads, rotate);
+        (qkv, q_heads, k_heads)
     }
 
     /// `dx` (T, hidden) comes in as the gradient of the layer's output and leaves as its input's.
     fn layer_backward(
         &self,
-        at: &LayerRanges,
+        layer: usize,
         mut kept: Kept,
         scratch: &mut Scratch,
         (dx, grads): (&mut [f32], &mut Params),
     ) {
-        self.mlp_backward(at, &mut kept, scratch, (dx, grads));
-        self.attention_backward(at, &kept, scratch, (dx, grads));
+        let layer = self.at(layer);
+        self.mlp_backward(&layer, &mut kept, scratch, (dx, grads));
+        self.attention_backward(&layer, &kept, scratch, (dx, grads));
     }
 
     fn mlp_backward(
         &self,
-        at: &LayerRanges,
+        Layer { at, low, to, .. }: &Layer<'_>,
         kept: &mut Kept,
         scratch: &mut Scratch,
         (dx, grads): (&mut [f32], &mut Params),
     ) {
-        let (ffn, rows) = (self.model.config.ffn, self.shape.rows);
+        let (ffn, rows, adapter) = (self.model.config.ffn, self.shape.rows, self.model.adapter());
         let Scratch { normed, dnormed, act, .. } = scratch;
         input_gradient(act, (dx, self.weight(&at.down)), rows);
+        let dinner = low.down.input_gradient(adapter, act, dx, rows);
         swiglu_backward(act, &mut kept.gate_up, ffn);
-        weight_gradient(grads.at_mut(&at.down), (dx, act), rows);
+        weight_gradient(grads.at_mut(&to.down), (dx, act), rows);
+        low.down.gradient(adapter, grads, (&dinner, dx, act), rows);
         let norm = self.weight(&at.mlp_norm);
         rms_apply(normed, &kept.mlp_inverse, &kept.middle, norm);
-        weight_gradient(grads.at_mut(&at.gate_up), (&kept.gate_up, normed), rows);
+        weight_gradient(grads.at_mut(&to.gate_up), (&kept.gate_up, normed), rows);
         input_gradient(dnormed, (&kept.gate_up, self.weight(&at.gate_up)), rows);
-        let into = (&mut *dx, grads.at_mut(&at.mlp_norm));
+        let dinner = low.gate_up.input_gradient(adapter, dnormed, &kept.gate_up, rows);
+        low.gate_up.gradient(adapter, grads, (&dinner, &kept.gate_up, normed), rows);
+        let into = (&mut *dx, grads.at_mut(&to.mlp_norm));
         rms_backward(into, dnormed, (&kept.mlp_inverse, &kept.middle), norm);
     }
 
     fn attention_backward(
         &self,
-        at: &LayerRanges,
+        layer: &Layer<'_>,
         kept: &Kept,
         scratch: &mut Scratch,
         (dx, grads): (&mut [f32], &mut Params),
     ) {
-        let (shape, rows) = (self.shape, self.shape.rows);
+        let Layer { at, low, to, shape } = *layer;
+        let (rows, adapter) = (shape.rows, self.model.adapter());
         let positions = self.packed.positions.as_slice();
         let Scratch { normed, dnormed, dattn, dattn_heads, dq, dk, dv, dqkv, .. } = scratch;
         input_gradient(dattn, (dx, self.weight(&at.out)), rows);
-        weight_gradient(grads.at_mut(&at.out), (dx, &kept.attn), rows);
+        let dinner = low.out.input_gradient(adapter, dattn, dx, rows);
+        weight_gradient(grads.at_mut(&to.out), (dx, &kept.attn), rows);
+        low.out.gradient(adapter, grads, (&dinner, dx, &kept.attn), rows);
         split_heads(dattn_heads, dattn, shape.heads, (&self.rotation, positions, 0));
         let saved = Saved {
             qkv: &kept.qkv,
@@ -428,20 +490,37 @@ impl<'a> Run<'a> {
             dout_heads: dattn_heads,
         };
         attention::backward(shape, &self.packed.blocks, &saved, Gradients { dq, dk, dv });
-
-        let (q, kv) = (shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim);
-        let (width, per) = (q + 2 * kv, shape.per_kv());
-        let back = Some((&self.rotation, positions));
-        merge_heads(dqkv, (width, 0), (dq, shape.head_dim, 1), back);
-        merge_heads(dqkv, (width, q), (dk, shape.head_dim, per), back);
-        merge_heads(dqkv, (width, q + kv), (dv, shape.head_dim, per), None);
-        bias_gradient(grads.at_mut(&at.qkv_bias), dqkv);
+        self.merge_qkv(layer, kept, (dq, dk, dv), (dqkv, grads));
+        bias_gradient(grads.at_mut(&to.qkv_bias), dqkv);
         let norm = self.weight(&at.attn_norm);
         rms_apply(normed, &kept.attn_inverse, &kept.x, norm);
-        weight_gradient(grads.at_mut(&at.qkv), (dqkv, normed), rows);
+        weight_gradient(grads.at_mut(&to.qkv), (dqkv, normed), rows);
         input_gradient(dnormed, (dqkv, self.weight(&at.qkv)), rows);
-        let into = (&mut *dx, grads.at_mut(&at.attn_norm));
+        let dinner = low.qkv.input_gradient(adapter, dnormed, dqkv, rows);
+        low.qkv.gradient(adapter, grads, (&dinner, dqkv, normed), rows);
+        let into = (&mut *dx, grads.at_mut(&to.attn_norm));
         rms_backward(into, dnormed, (&kept.attn_inverse, &kept.x), norm);
+    }
+
+    /// `dqkv` (T, rows of the qkv matrix) from the gradients per query head: [`Run::qkv`] back to
+    /// its bias.
+    fn merge_qkv(
+        &self,
+        Layer { at, to, shape, .. }: &Layer<'_>,
+        kept: &Kept,
+        (dq, dk, dv): (&[f32], &[f32], &[f32]),
+        (dqkv, grads): (&mut [f32], &mut Params),
+    ) {
+        let (q, k) = self.model.config.query_and_key();
+        let (width, per) = (k.end + k.len(), shape.per_kv());
+        let back = Some((&self.rotation, self.packed.positions.as_slice()));
+        merge_heads(dqkv, (width, 0), (dq, shape.head_dim, 1), back);
+        merge_heads(dqkv, (width, k.start), (dk, shape.head_dim, per), back);
+        merge_heads(dqkv, (width, k.end), (dv, shape.head_dim, per), None);
+        let into = (&mut *dqkv, grads.at_mut(&to.q_norm));
+        rms_heads_backward(into, (width, q), &kept.q_heads, self.weight(&at.q_norm));
+        let into = (&mut *dqkv, grads.at_mut(&to.k_norm));
+        rms_heads_backward(into, (width, k), &kept.k_heads, self.weight(&at.k_norm));
     }
 }
 
@@ -459,8 +538,11 @@ fn input_gradient(dx: &mut [f32], (dy, w): (&[f32], &[f32]), rows: usize) {
     gemm(MatMut::new(dx, rows, ins), Write::Set, 1.0, product, Threads::All);
 }
 
-/// `dw += dyᵀ · x`.
+/// `dw += dyᵀ · x`; an empty `dw` is frozen.
 fn weight_gradient(dw: &mut [f32], (dy, x): (&[f32], &[f32]), rows: usize) {
+    if dw.is_empty() {
+        return;
+    }
     let (outs, ins) = (dy.len() / rows, x.len() / rows);
     let product = (Mat::new(dy, rows, outs).t(), Mat::new(x, rows, ins));
     gemm(MatMut::new(dw, outs, ins), Write::Add, 1.0, product, Threads::All);

@@ -4,6 +4,8 @@
 //! last token of an answer predicts nothing that is asked for, so it has no row;
 //! the first token of every answer is predicted by the last row of the prompt.
 
+use std::ops::Range;
+
 use crate::network::Group;
 use crate::{Config, ModelError};
 
@@ -50,9 +52,11 @@ impl Block {
         self.prefix + self.own()
     }
 
-    /// Keys that query `at` of the block sees.
-    pub(crate) fn visible(&self, at: usize) -> usize {
-        self.prefix + self.start - self.segment + at + 1
+    /// Keys that query `at` of the block sees, of which the last is its own. A key's place among
+    /// the keys is its position, since every answer follows the whole prompt.
+    pub(crate) fn visible(&self, at: usize, window: usize) -> Range<usize> {
+        let end = self.prefix + self.start - self.segment + at + 1;
+        end.saturating_sub(window)..end
     }
 }
 

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::params::Layout;
 use crate::weights::{self, GgufModel, TensorFile, safetensors};
-use crate::{ChatTemplate, Config, Message, Model, ModelError, Params, Tokenizer, config};
+use crate::{ChatTemplate, Config, Message, Model, ModelError, Tokenizer, config};
 
 const CONFIG: &str = "config.json";
 const GENERATION: &str = "generation_config.json";
@@ -43,12 +44,7 @@ impl Policy {
     }
 
     fn load_folder(folder: &Path) -> Result<Self, ModelError> {
-        let mut config = Config::read(&folder.join(CONFIG))?;
-        for id in generation_eos(&folder.join(GENERATION))? {
-            if !config.eos.contains(&id) {
-                config.eos.push(id);
-            }
-        }
+        let config = read_config(folder)?;
         let tokenizer = Tokenizer::read(folder)?;
         Self::assemble(config, tokenizer, &mut safetensors::Folder::open(folder)?)
     }
@@ -70,8 +66,8 @@ impl Policy {
         }
         tokenizer.also_end_at(&config.eos);
         let chat = ChatTemplate::of(&tokenizer)?;
-        let params = weights::load(&config, file)?;
-        Ok(Self { model: Model { config, params }, tokenizer, chat })
+        let params = weights::load(Layout::of(&config), file)?;
+        Ok(Self { model: Model::new(config, params), tokenizer, chat })
     }
 
     /// Tokens of a conversation, ready for the model to answer. Special tokens come from the
@@ -80,40 +76,64 @@ impl Policy {
         self.chat.encode(&self.tokenizer, messages, true)
     }
 
-    /// Write the policy as a folder, replacing one that is there. Until the last step everything
-    /// happens beside `folder`; what fails or is killed on the way leaves `folder` as it was.
+    /// Write the policy as a folder, replacing one that is there; an adapter goes into the
+    /// weights. Until the last step everything happens beside `folder`; what fails or is killed
+    /// on the way leaves `folder` as it was.
     pub fn save(&self, folder: &Path) -> Result<(), ModelError> {
-        save_with(folder, &self.model.config, &self.tokenizer, &self.model.params)
+        let draft = Draft::start(folder)?;
+        self.model.write(&draft.path)?;
+        self.tokenizer.save(&draft.path)?;
+        draft.publish()
     }
 }
 
-/// As [`Policy::save`], for weights that are not in a policy.
-fn save_with(
-    folder: &Path,
-    config: &Config,
-    tokenizer: &Tokenizer,
-    params: &Params,
-) -> Result<(), ModelError> {
-    let draft = Draft::start(folder)?;
-    for (name, value) in [(CONFIG, config.to_hf()), (GENERATION, config::generation_config(config))]
-    {
-        let path = draft.path.join(name);
-        fs_err::write(&path, format!("{value:#}\n")).map_err(|e| ModelError::write(&path, e))?;
+impl Model {
+    /// The network of a Hugging Face folder, without a tokenizer.
+    pub fn load(folder: &Path) -> Result<Self, ModelError> {
+        let config = read_config(folder)?;
+        let mut file = safetensors::Folder::open(folder)?;
+        let params = weights::load(Layout::of(&config), &mut file)?;
+        Ok(Self::new(config, params))
     }
-    tokenizer.save(&draft.path)?;
-    safetensors::write(&draft.path.join(WEIGHTS), params)?;
-    draft.publish()
+
+    /// As [`Policy::save`], without a tokenizer.
+    pub fn save(&self, folder: &Path) -> Result<(), ModelError> {
+        let draft = Draft::start(folder)?;
+        self.write(&draft.path)?;
+        draft.publish()
+    }
+
+    fn write(&self, folder: &Path) -> Result<(), ModelError> {
+        let config = &self.config;
+        let files = [(CONFIG, config.to_hf()), (GENERATION, config::generation_config(config))];
+        for (name, value) in files {
+            let path = folder.join(name);
+            fs_err::write(&path, format!("{value:#}\n"))
+                .map_err(|e| ModelError::write(&path, e))?;
+        }
+        safetensors::write(&folder.join(WEIGHTS), &self.merged().params)
+    }
+}
+
+fn read_config(folder: &Path) -> Result<Config, ModelError> {
+    let mut config = Config::read(&folder.join(CONFIG))?;
+    for id in generation_eos(&folder.join(GENERATION))? {
+        if !config.eos.contains(&id) {
+            config.eos.push(id);
+        }
+    }
+    Ok(config)
 }
 
 /// A folder under a hidden name next to the one it will become. Dropped unpublished, it is
 /// removed.
-struct Draft {
+pub(crate) struct Draft {
     path: PathBuf,
     target: PathBuf,
 }
 
 impl Draft {
-    fn start(target: &Path) -> Result<Self, ModelError> {
+    pub(crate) fn start(target: &Path) -> Result<Self, ModelError> {
         let parent = parent_of(target);
         fs_err::create_dir_all(parent).map_err(|e| ModelError::write(parent, e))?;
         let path = sibling(target, "partial");
@@ -127,7 +147,12 @@ impl Draft {
         Ok(Self { path, target: target.into() })
     }
 
-    fn publish(self) -> Result<(), ModelError> {
+    /// Where to write.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn publish(self) -> Result<(), ModelError> {
         let write = |e| ModelError::write(&self.target, e);
         for entry in fs_err::read_dir(&self.path).map_err(write)? {
             sync(&entry.map_err(write)?.path()).map_err(write)?;

@@ -7,6 +7,7 @@
 //! ```text
 //! checkpoints/step-000100/   config.json, model.safetensors, tokenizer.json ...
 //!                  state/    state.json, moments.bin (first then second, f32 little-endian)
+//!                  adapter/  with `lora:`, PEFT's files; the weights above have it added in
 //! checkpoints/latest         a link, moved only when its target is whole
 //! ```
 
@@ -107,6 +108,9 @@ impl Checkpoints {
         }
         fs_err::create_dir_all(&self.dir).map_err(failed)?;
         policy.save(partial)?;
+        if policy.model.base.is_some() {
+            policy.model.save_adapter(&adapter_of(partial), None)?;
+        }
         let folder = partial.join("state");
         fs_err::create_dir_all(&folder).map_err(failed)?;
         write_synced(&folder.join("moments.bin"), |file| {
@@ -186,6 +190,11 @@ impl Checkpoints {
 /// The folder of the checkpoint after `step` steps.
 pub(crate) fn checkpoint_name(step: u64) -> String {
     format!("step-{step:06}")
+}
+
+/// The adapter in the checkpoint at `path`.
+pub(crate) fn adapter_of(path: &Path) -> PathBuf {
+    path.join("adapter")
 }
 
 /// Read the optimizer's memory of the checkpoint at `path`.

@@ -1,6 +1,7 @@
 //! `train:` in a configuration: as written, with what serde cannot check. `grpo:` is in
 //! [`crate::grpo`].
 
+use patchrl_model::LoraConfig;
 use patchrl_reward::Mode;
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +52,10 @@ pub struct TrainConfig {
     pub curriculum: Vec<PhaseConfig>,
     /// The optimizer's constants.
     pub optimizer: AdamWConfig,
+    /// Train adapters of low rank and leave the weights alone; without it, every weight. An
+    /// adapter wants about ten times the learning rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lora: Option<LoraConfig>,
     /// Steps between checkpoints; one is written at each phase's end in any case.
     pub checkpoint_every: u64,
     /// Checkpoints kept, the newest first.
@@ -65,6 +70,7 @@ impl Default for TrainConfig {
             grpo: GrpoConfig::default(),
             curriculum: Vec::new(),
             optimizer: AdamWConfig::default(),
+            lora: None,
             checkpoint_every: 10,
             keep_checkpoints: 2,
         }
@@ -74,6 +80,9 @@ impl Default for TrainConfig {
 impl TrainConfig {
     /// What serde cannot check: the first thing that is wrong, by its key.
     pub fn check(&self) -> Result<(), String> {
+        if let Some(lora) = &self.lora {
+            lora.check().map_err(|why| format!("`lora`: {why}"))?;
+        }
         let positive =
             [("sft.lr", self.sft.lr), ("optimizer.max_grad_norm", self.optimizer.max_grad_norm)];
         if let Some((key, value)) = positive.iter().find(|(_, v)| !(v.is_finite() && *v > 0.0)) {

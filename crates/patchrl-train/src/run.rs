@@ -13,7 +13,7 @@ use patchrl_reward::{Judge, Mode, Ready};
 use patchrl_rollout::{Attempt, Group, SamplingConfig, Spent, items_of_step, write_records};
 use patchrl_telemetry::{Event, RolloutEnd, Step, StepSft, Telemetry};
 
-use crate::checkpoint::{Checkpoints, State, checkpoint_name, read_optimizer};
+use crate::checkpoint::{Checkpoints, State, adapter_of, checkpoint_name, read_optimizer};
 use crate::config::TrainConfig;
 use crate::groups::Drawn;
 use crate::grpo::{Advantages, Batch, Update, Updater};
@@ -97,6 +97,7 @@ impl Run<'_> {
         }
         let checkpoints = Checkpoints::new(self.dir, self.config.keep_checkpoints);
         let phases = self.phases();
+        self.adapt(policy, &start, &checkpoints, base)?;
         let mut engine = self.engine(policy, start, &checkpoints)?;
         while let Some(&(phase, steps)) = phases.get(engine.state.phase) {
             self.begin_phase(&mut engine, phase, &checkpoints, base, listener)?;
@@ -136,6 +137,37 @@ impl Run<'_> {
         sft.into_iter().chain(grpo).collect()
     }
 
+    /// Put the adapter on that the configuration asks for: a new one, or the checkpoint's.
+    fn adapt(
+        &self,
+        policy: &mut Policy,
+        start: &Start,
+        checkpoints: &Checkpoints,
+        base: &dyn Fn() -> Result<Policy, TrainError>,
+    ) -> Result<(), TrainError> {
+        let Some(lora) = &self.config.lora else { return Ok(()) };
+        policy.model = match start {
+            Start::Fresh => policy.model.clone().with_adapter(lora.clone(), self.config.seed)?,
+            Start::Checkpoint(state) => {
+                self.model_at(&checkpoints.path(&checkpoint_name(state.step)), base)?
+            }
+        };
+        Ok(())
+    }
+
+    /// The model of the checkpoint at `path`. Its weights have the adapter added in, so what is
+    /// trained on is the base model under the adapter's own numbers.
+    fn model_at(
+        &self,
+        path: &Path,
+        base: &dyn Fn() -> Result<Policy, TrainError>,
+    ) -> Result<Model, TrainError> {
+        if self.config.lora.is_none() {
+            return Ok(Policy::load(path)?.model);
+        }
+        Ok(base()?.model.load_adapter(&adapter_of(path))?)
+    }
+
     fn engine<'p>(
         &self,
         policy: &'p mut Policy,
@@ -165,7 +197,7 @@ impl Run<'_> {
                 (read_optimizer(&path, adam, parameters, state.optimizer_steps)?, state)
             }
         };
-        let grads = Params::zeros(&policy.model.config);
+        let grads = policy.model.params.zeros_like();
         Ok(Engine { policy, optimizer, grads, reference: None, state })
     }
 
@@ -192,7 +224,7 @@ impl Run<'_> {
             Some(engine.policy.model.clone())
         } else {
             Some(match &engine.state.reference {
-                Some(name) => Policy::load(&checkpoints.path(name))?.model,
+                Some(name) => self.model_at(&checkpoints.path(name), base)?,
                 None => base()?.model,
             })
         };

@@ -91,3 +91,57 @@ fn gold_files(ready: &Ready) -> Result<Option<Vec<(String, String, String)>>, Tr
     }
     Ok(Some(files))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use patchrl_model::{Config, LoraConfig};
+    use serde_json::json;
+
+    use super::*;
+    use crate::optimizer::AdamWConfig;
+
+    fn tiny() -> Model {
+        let json = json!({
+            "model_type": "qwen2", "hidden_size": 16, "num_attention_heads": 2, "vocab_size": 24,
+            "num_hidden_layers": 2, "intermediate_size": 24, "max_position_embeddings": 64,
+        });
+        let config = Config::from_hf(&json, Path::new("config.json")).unwrap();
+        let mut params = Params::zeros(&config);
+        for (at, x) in params.data_mut().iter_mut().enumerate() {
+            *x = ((at * 7919 % 1013) as f32 / 1013.0 - 0.4) * 0.5;
+        }
+        Model::new(config, params)
+    }
+
+    fn steps(model: &mut Model, optimizer: &mut AdamW, count: usize) -> Vec<f64> {
+        let example = Example { prompt: vec![1, 5, 9], answer: vec![4, 20, 7, 2] };
+        let mut grads = model.params.zeros_like();
+        (0..count)
+            .map(|_| sft_step(model, optimizer, &mut grads, &[&example], 1e-2).unwrap().loss)
+            .collect()
+    }
+
+    #[test]
+    fn an_adapter_learns_alone_and_goes_on_to_the_same_bits() {
+        let base = tiny();
+        let adam = |model: &Model| AdamW::new(AdamWConfig::default(), model.params.data().len());
+        let lora = LoraConfig { rank: 2, ..LoraConfig::default() };
+        let mut whole = base.clone().with_adapter(lora, 1).unwrap();
+        let mut cut = whole.clone();
+        let mut optimizer = adam(&whole);
+        let losses = steps(&mut whole, &mut optimizer, 20);
+        assert!(losses[18] < losses[0], "{losses:?}");
+        assert_eq!(whole.without_adapter().params.data(), base.params.data());
+
+        let mut optimizer = adam(&cut);
+        let mut again = steps(&mut cut, &mut optimizer, 9);
+        let folder = tempfile::tempdir().unwrap();
+        cut.save_adapter(&folder.path().join("adapter"), None).unwrap();
+        let mut cut = base.load_adapter(&folder.path().join("adapter")).unwrap();
+        again.extend(steps(&mut cut, &mut optimizer, 11));
+        assert_eq!(again, losses);
+        assert_eq!(cut.params.data(), whole.params.data());
+    }
+}

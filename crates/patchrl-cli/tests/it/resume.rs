@@ -30,13 +30,14 @@ fn train(dir: &Path, run: &str) -> Command {
     command
 }
 
-fn config(dir: &Path) {
+/// With `more` lines under `train:`.
+fn config(dir: &Path, more: &str) {
     let text = format!(
         "prompt: {{ max_tokens: 900 }}\nsampling: {{ max_new_tokens: 24, temperature: 1.0 }}\n\
          train:\n  sft: {{ steps: {STEPS}, tasks_per_step: 2, lr: 1.0e-3 }}\n  \
          grpo: {{ group_size: 2, tasks_per_step: 1, lr: 1.0e-4, mask_truncated: false, \
          preset: verl-0.9, kl_coef: 0.02, updates_per_step: 2, silent_groups: drop, resample_attempts: 2 }}\n  \
-         curriculum: [{{ mode: syntax, steps: 2 }}, {{ mode: tests, steps: 2 }}]\n"
+         curriculum: [{{ mode: syntax, steps: 2 }}, {{ mode: tests, steps: 2 }}]\n{more}"
     );
     fs_err::write(dir.join("run.yaml"), text).unwrap();
 }
@@ -59,10 +60,20 @@ fn latest(run: &Path, file: &str) -> Vec<u8> {
 
 #[test]
 fn a_killed_and_resumed_run_equals_an_uninterrupted_one() {
+    // One after the other: what a kill left behind is looked for on the whole machine.
+    equals_when_resumed("", &["model.safetensors", "state/moments.bin"]);
+    equals_when_resumed(
+        "  lora: { rank: 4, alpha: 8.0, targets: [q_proj, v_proj, down_proj] }\n",
+        &["model.safetensors", "state/moments.bin", "adapter/adapter_model.safetensors"],
+    );
+}
+
+/// `files` of the last checkpoint are compared byte by byte.
+fn equals_when_resumed(more: &str, files: &[&str]) {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     write_model(&dir.join("model"));
-    config(dir);
+    config(dir, more);
     let said = finish(&mut train(dir, "whole"));
     assert_eq!(said.code, 0, "{}", said.err);
 
@@ -82,7 +93,7 @@ fn a_killed_and_resumed_run_equals_an_uninterrupted_one() {
     assert_eq!(told(&cut), told(&whole));
     let resampled = |e: &Event| matches!(e, Event::StepEnded(step) if step.resampled > 0);
     assert!(told(&whole).iter().any(resampled), "no step drew other tasks");
-    for file in ["model.safetensors", "state/moments.bin"] {
+    for file in files {
         assert!(latest(&cut, file) == latest(&whole, file), "{file} differs");
     }
     let said = finish(patchrl(dir).args(["sandbox", "reap", "--json"]));
@@ -98,7 +109,7 @@ fn a_resume_under_other_settings_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     write_model(&dir.join("model"));
-    config(dir);
+    config(dir, "");
     let said = finish(&mut train(dir, "one"));
     assert_eq!(said.code, 0, "{}", said.err);
     let said = finish(train(dir, "one").args(["--resume", "--kl-coef", "0.5"]));

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use super::TensorFile;
 use super::gguf::{Gguf, Meta};
-use crate::{Config, ModelError};
+use crate::config::Family;
+use crate::{Config, ModelError, RopeScaling};
 
 /// A GGUF file, seen as a model.
 pub(crate) struct GgufModel {
@@ -81,8 +82,14 @@ fn read_config(gguf: &Gguf) -> Result<Config, ModelError> {
         rope_theta: key("rope.freq_base").and_then(Meta::as_f64).unwrap_or(10_000.0),
         rms_eps: key("attention.layer_norm_rms_epsilon").and_then(Meta::as_f64).unwrap_or(1e-6)
             as f32,
+        rope_scaling: RopeScaling::None,
         tied: gguf.tensor("output.weight").is_none(),
-        qkv_bias: gguf.tensor("blk.0.attn_q.bias").is_some(),
+        family: if gguf.tensor("blk.0.attn_q.bias").is_some() {
+            Family::Qwen2
+        } else {
+            Family::Llama
+        },
+        window: None,
         max_positions: size("context_length").unwrap_or(2048),
         bos: id("bos"),
         eos: id("eos").into_iter().chain(id("eot")).fold(Vec::new(), |mut ids, id| {

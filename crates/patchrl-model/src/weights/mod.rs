@@ -11,7 +11,8 @@ pub(crate) mod safetensors;
 
 use std::path::Path;
 
-use crate::{Config, ModelError, Params};
+use crate::params::Layout;
+use crate::{ModelError, Params};
 
 pub(crate) use gguf_llama::GgufModel;
 
@@ -27,21 +28,21 @@ pub(crate) trait TensorFile {
     fn read(&mut self, name: &str, out: &mut [f32]) -> Result<(), ModelError>;
 }
 
-/// Read every tensor that `config` implies.
-pub(crate) fn load(config: &Config, file: &mut dyn TensorFile) -> Result<Params, ModelError> {
+/// Read every tensor of `layout`.
+pub(crate) fn load(layout: Layout, file: &mut dyn TensorFile) -> Result<Params, ModelError> {
     // A configuration is a few bytes that may ask for terabytes. The file cannot lie about how
     // long it is.
-    if config.parameters() > file.elements() {
+    if layout.total as u64 > file.elements() {
         return Err(ModelError::Damaged {
             path: file.path().into(),
             why: format!(
                 "it holds {} numbers, the configuration asks for {}",
                 file.elements(),
-                config.parameters()
+                layout.total
             ),
         });
     }
-    let mut params = Params::zeros(config);
+    let mut params = Params::of(layout);
     let wanted: Vec<(String, Vec<usize>)> =
         params.tensors().map(|(name, _, shape)| (name.to_owned(), shape.to_vec())).collect();
     for (name, want) in wanted {

@@ -56,6 +56,18 @@ impl Folder {
         }
         Ok(Self { path: folder.into(), shards, at })
     }
+
+    /// Read the header of one file.
+    pub(crate) fn single(path: &Path) -> Result<Self, ModelError> {
+        let shard = Shard::open(path)?;
+        let at = shard.tensors.keys().map(|tensor| (tensor.clone(), 0)).collect();
+        Ok(Self { path: path.into(), shards: vec![shard], at })
+    }
+
+    /// Names of all tensors.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.at.keys().map(String::as_str)
+    }
 }
 
 fn shard_names(folder: &Path) -> Result<Vec<String>, ModelError> {

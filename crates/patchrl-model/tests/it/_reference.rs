@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use patchrl_model::{Config, Group, Params};
+use patchrl_model::{Config, Group, LoraConfig, Params, RopeScaling};
 
 /// Tensors by Hugging Face name.
 pub(crate) type Weights = BTreeMap<String, Vec<f64>>;
@@ -12,6 +12,22 @@ pub(crate) type Weights = BTreeMap<String, Vec<f64>>;
 pub(crate) fn weights(params: &Params) -> Weights {
     let values = |range: std::ops::Range<usize>| params.data()[range].iter().map(|&x| f64::from(x));
     params.tensors().map(|(name, range, _)| (name.to_owned(), values(range).collect())).collect()
+}
+
+/// Weights with an adapter added in: `W + alpha / rank · B A`.
+pub(crate) fn merged(weights: &Weights, adapter: &Weights, lora: &LoraConfig) -> Weights {
+    let mut weights = weights.clone();
+    for (name, a) in adapter.iter().filter(|(name, _)| name.ends_with("lora_A.weight")) {
+        let b = &adapter[&name.replace("lora_A", "lora_B")];
+        let place = name.strip_prefix("base_model.model.").unwrap().replace(".lora_A", "");
+        let w = weights.get_mut(&place).unwrap();
+        let ins = a.len() / lora.rank;
+        for (at, w) in w.iter_mut().enumerate() {
+            let pairs = (0..lora.rank).map(|r| b[at / ins * lora.rank + r] * a[r * ins + at % ins]);
+            *w += f64::from(lora.alpha) / lora.rank as f64 * pairs.sum::<f64>();
+        }
+    }
+    weights
 }
 
 /// Log-probabilities of the answers.
@@ -46,13 +62,20 @@ pub(crate) fn logits(config: &Config, weights: &Weights, tokens: &[u32]) -> Vec<
         .map(|&token| embed[token as usize * config.hidden..][..config.hidden].to_vec())
         .collect();
     for layer in 0..config.layers {
-        block(config, &|part| weights.get(&format!("model.layers.{layer}.{part}")), &mut x);
+        let window = config.window.filter(|window| layer >= window.first_layer);
+        let window = window.map_or(tokens.len(), |window| window.size);
+        let weight = |part: &str| weights.get(&format!("model.layers.{layer}.{part}"));
+        block((config, window), &weight, &mut x);
     }
     let head = if config.tied { embed } else { &weights["lm_head.weight"] };
     x.iter().map(|x| project(&rms(x, &weights["model.norm.weight"], config), head, None)).collect()
 }
 
-fn block<'a>(config: &Config, weight: &dyn Fn(&str) -> Option<&'a Vec<f64>>, x: &mut [Vec<f64>]) {
+fn block<'a>(
+    (config, window): (&Config, usize),
+    weight: &dyn Fn(&str) -> Option<&'a Vec<f64>>,
+    x: &mut [Vec<f64>],
+) {
     let get = |part: &str| weight(part).unwrap();
     let normed: Vec<_> = x.iter().map(|x| rms(x, get("input_layernorm.weight"), config)).collect();
     let heads = |name: &str, turned: bool| -> Vec<Vec<f64>> {
@@ -60,6 +83,11 @@ fn block<'a>(config: &Config, weight: &dyn Fn(&str) -> Option<&'a Vec<f64>>, x: 
         let bias = weight(&format!("self_attn.{name}.bias"));
         let rows = normed.iter().enumerate().map(|(position, x)| {
             let mut row = project(x, matrix, bias);
+            if let Some(norm) =
+                weight(&format!("self_attn.{}.weight", name.replace("proj", "norm")))
+            {
+                row = row.chunks(config.head_dim).flat_map(|h| rms(h, norm, config)).collect();
+            }
             if turned {
                 row.chunks_mut(config.head_dim).for_each(|head| turn(head, position, config));
             }
@@ -71,7 +99,8 @@ fn block<'a>(config: &Config, weight: &dyn Fn(&str) -> Option<&'a Vec<f64>>, x: 
     for t in 0..x.len() {
         let mut mixed = Vec::new();
         for head in 0..config.heads {
-            mixed.extend(attend(config, (&q[t], head), &k[..=t], &v[..=t]));
+            let seen = (t + 1).saturating_sub(window)..=t;
+            mixed.extend(attend(config, (&q[t], head), &k[seen.clone()], &v[seen]));
         }
         add(&mut x[t], &project(&mixed, get("self_attn.o_proj.weight"), None));
     }
@@ -102,10 +131,30 @@ fn turn(head: &mut [f64], position: usize, config: &Config) {
     let half = config.head_dim / 2;
     for i in 0..half {
         let frequency = config.rope_theta.powf(-2.0 * i as f64 / config.head_dim as f64);
+        let frequency = stretched(frequency, config.rope_scaling);
         let (sin, cos) = (position as f64 * frequency).sin_cos();
         let (a, b) = (head[i], head[i + half]);
         head[i] = a * cos - b * sin;
         head[i + half] = b * cos + a * sin;
+    }
+}
+
+/// As `modeling_rope_utils.py` of transformers has it, band by band.
+fn stretched(frequency: f64, scaling: RopeScaling) -> f64 {
+    match scaling {
+        RopeScaling::None => frequency,
+        RopeScaling::Linear { factor } => frequency / factor,
+        RopeScaling::Llama3 { factor, low, high, original } => {
+            let wavelength = 2.0 * std::f64::consts::PI / frequency;
+            if wavelength < original / high {
+                frequency
+            } else if wavelength > original / low {
+                frequency / factor
+            } else {
+                let smooth = (original / wavelength - low) / (high - low);
+                (1.0 - smooth) * frequency / factor + smooth * frequency
+            }
+        }
     }
 }
 

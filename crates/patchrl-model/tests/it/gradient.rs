@@ -1,6 +1,8 @@
 //! Gradients against finite differences of a float64 reference, and shared against unshared.
 
-use patchrl_model::{Config, Group, Model, Params};
+use std::borrow::Cow;
+
+use patchrl_model::{Group, Model, Params, Target};
 
 use crate::_reference::{self, Weights};
 use crate::tiny::{self, Stream, Texts};
@@ -19,16 +21,27 @@ struct Row {
 
 #[test]
 fn every_trainable_tensor_gets_a_gradient() {
-    for (tied, qkv_bias) in [(true, false), (false, true)] {
-        let rows = rows(tiny::config(tied, qkv_bias));
-        assert_eq!(rows.len(), 2 + 2 * if qkv_bias { 12 } else { 9 } + usize::from(!tied));
-        assert_eq!(faults(&rows), Vec::<String>::new(), "tied {tied}, bias {qkv_bias}");
+    for (name, config) in tiny::variants() {
+        let in_layer =
+            9 + if config.qkv_bias() { 3 } else { 0 } + if config.qk_norm() { 2 } else { 0 };
+        let tensors = 2 + 2 * in_layer + usize::from(!config.tied);
+        let model = tiny::model(config);
+        let rows_full = rows(&model);
+        assert_eq!(rows_full.len(), tensors, "{name}");
+        assert_eq!(faults(&rows_full), Vec::<String>::new(), "{name}");
+        let rows = rows(&tiny::adapted(model, &Target::ALL));
+        assert_eq!(rows.len(), 2 * 2 * 7);
+        assert_eq!(faults(&rows), Vec::<String>::new(), "{name}, adapter");
     }
+    let some =
+        tiny::adapted(tiny::model(tiny::config(true, true)), &[Target::VProj, Target::UpProj]);
+    let rows = rows(&some);
+    assert_eq!((rows.len(), faults(&rows)), (2 * 2 * 2, Vec::new()));
 }
 
 #[test]
 fn a_missing_gradient_is_reported_by_name() {
-    let sound = rows(tiny::config(false, true));
+    let sound = rows(&tiny::model(tiny::config(false, true)));
     for planted in 0..sound.len() {
         let mut rows = rows_with(&sound, planted, |gradient| gradient.fill(0.0));
         assert_eq!(named(&faults(&rows)), [sound[planted].name.as_str()]);
@@ -68,15 +81,20 @@ fn faults(rows: &[Row]) -> Vec<String> {
     faults
 }
 
-fn rows(config: Config) -> Vec<Row> {
-    let model = tiny::model(config);
-    let texts = Texts::new(model.config.vocab, 9, &[5, 1, 0, 7]);
+fn rows(model: &Model) -> Vec<Row> {
+    // Longer than the windows of `tiny::variants`.
+    let texts = Texts::new(model.config.vocab, 15, &[5, 1, 0, 7]);
     let weights = texts.weights();
-    let gradient = gradient(&model, &texts.group(), &weights);
+    let gradient = gradient(model, &texts.group(), &weights);
     let mut reference = _reference::weights(&model.params);
     let loss = |reference: &Weights| {
-        let scores =
-            _reference::log_probs(&model.config, reference, &texts.group(), f64::from(TEMPERATURE));
+        let weights64 = whole(model, reference);
+        let scores = _reference::log_probs(
+            &model.config,
+            &weights64,
+            &texts.group(),
+            f64::from(TEMPERATURE),
+        );
         let pairs = scores.iter().flatten().zip(weights.iter().flatten());
         pairs.map(|(score, &weight)| score * f64::from(weight)).sum::<f64>()
     };
@@ -113,6 +131,12 @@ fn rows(config: Config) -> Vec<Row> {
         .collect()
 }
 
+/// The network's weights from those in training.
+fn whole<'w>(model: &Model, trained: &'w Weights) -> Cow<'w, Weights> {
+    let Some(base) = &model.base else { return Cow::Borrowed(trained) };
+    Cow::Owned(_reference::merged(&_reference::weights(&base.params), trained, &base.lora))
+}
+
 fn rows_with(rows: &[Row], planted: usize, change: impl Fn(&mut [f32])) -> Vec<Row> {
     rows.iter()
         .enumerate()
@@ -136,7 +160,7 @@ fn named(faults: &[String]) -> Vec<&str> {
 }
 
 fn gradient(model: &Model, group: &Group<'_>, dlogp: &[Vec<f32>]) -> Params {
-    let mut grads = Params::zeros(&model.config);
+    let mut grads = model.params.zeros_like();
     model.forward(group, TEMPERATURE).unwrap().backward(dlogp, &mut grads).unwrap();
     grads
 }
@@ -147,38 +171,64 @@ fn norm(x: &[f32]) -> f64 {
 
 #[test]
 fn a_shared_prompt_gives_the_gradients_of_separate_sequences() {
-    // Long enough for several attention blocks and for answers across a block's border.
-    let model = tiny::model(tiny::config(true, true));
-    let texts = Texts::new(model.config.vocab, 150, &[140, 3, 31]);
+    let mut worst = 0.0_f64;
+    for (name, config) in tiny::variants() {
+        // Several attention blocks, answers across a block's border and beyond a window; ragged,
+        // of one token, empty; and a prompt of one token.
+        for (prompt, answers) in [(150, [140, 3, 0, 1, 31]), (1, [9, 1, 0, 40, 2])] {
+            let texts = Texts::new(config.vocab, prompt, &answers);
+            for adapter in [false, true] {
+                let mut model = tiny::model(config.clone());
+                if adapter {
+                    model = tiny::adapted(model, &Target::ALL);
+                }
+                let error = shared_against_separate(&model, &texts);
+                assert!(error < 1e-5, "{name}, adapter {adapter}, prompt {prompt}: {error:e}");
+                worst = worst.max(error);
+            }
+        }
+    }
+    assert!(worst > 0.0, "the two ways are one");
+}
+
+/// Relative L2 distance of the gradients over all parameters in training.
+fn shared_against_separate(model: &Model, texts: &Texts) -> f64 {
     let weights = texts.weights();
-    let shared = gradient(&model, &texts.group(), &weights);
-    let mut separate = Params::zeros(&model.config);
+    let shared = gradient(model, &texts.group(), &weights);
+    let mut separate = model.params.zeros_like();
     for (answer, dlogp) in texts.answers.iter().zip(&weights) {
         let group = Group { prompt: &texts.prompt, answers: vec![answer] };
         let forward = model.forward(&group, TEMPERATURE).unwrap();
         forward.backward(std::slice::from_ref(dlogp), &mut separate).unwrap();
     }
     let gap: Vec<f32> = shared.data().iter().zip(separate.data()).map(|(a, b)| a - b).collect();
-    let error = norm(&gap) / norm(separate.data());
-    assert!(error < 1e-5, "relative error {error:e}");
+    norm(&gap) / norm(separate.data())
 }
 
 #[test]
 fn log_probs_and_logits_match_the_reference() {
-    let model = tiny::model(tiny::config(false, true));
+    for (name, config) in tiny::variants() {
+        let model = tiny::model(config);
+        matches_the_reference(name, &tiny::adapted(model.clone(), &Target::ALL));
+        matches_the_reference(name, &model);
+    }
+}
+
+fn matches_the_reference(name: &str, model: &Model) {
     let texts = Texts::new(model.config.vocab, 140, &[12, 0, 1, 130]);
     let group = texts.group();
-    let reference = _reference::weights(&model.params);
-    let want = _reference::log_probs(&model.config, &reference, &group, f64::from(TEMPERATURE));
+    let trained = _reference::weights(&model.params);
+    let weights = whole(model, &trained);
+    let want = _reference::log_probs(&model.config, &weights, &group, f64::from(TEMPERATURE));
     let forward = model.forward(&group, TEMPERATURE).unwrap();
     assert_eq!(forward.log_probs(), model.log_probs(&group, TEMPERATURE).unwrap());
     for (got, want) in forward.log_probs().iter().flatten().zip(want.iter().flatten()) {
-        assert!((f64::from(*got) - want).abs() < 2e-5, "{got} is not {want}");
+        assert!((f64::from(*got) - want).abs() < 2e-5, "{name}: {got} is not {want}");
     }
     let logits = model.logits(&texts.prompt).unwrap();
-    let want = _reference::logits(&model.config, &reference, &texts.prompt).concat();
+    let want = _reference::logits(&model.config, &weights, &texts.prompt).concat();
     for (got, want) in logits.iter().zip(&want) {
-        assert!((f64::from(*got) - want).abs() < 5e-5, "{got} is not {want}");
+        assert!((f64::from(*got) - want).abs() < 5e-5, "{name}: {got} is not {want}");
     }
 }
 

@@ -2,9 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod _reference;
+mod adapter;
 mod determinism;
 mod fake_hub;
 mod gguf_file;
+mod golden;
 mod gradient;
 mod policy_files;
 mod sampling;

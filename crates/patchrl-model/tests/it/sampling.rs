@@ -1,6 +1,8 @@
 //! Sampling against the full forward pass.
 
-use patchrl_model::{Finish, Group, Model, ModelError, Request, Sample, Sampling, generate};
+use patchrl_model::{
+    Finish, Group, Model, ModelError, Request, Sample, Sampling, Target, generate,
+};
 
 use crate::tiny::{self, Texts};
 
@@ -25,36 +27,47 @@ fn ranked(logits: &[f32]) -> Vec<usize> {
     ids
 }
 
+/// Every switch of the skeleton, with an adapter and without.
+fn models() -> impl Iterator<Item = (&'static str, Model)> {
+    tiny::variants().into_iter().flat_map(|(name, config)| {
+        let model = tiny::model(config);
+        [(name, tiny::adapted(model.clone(), &Target::ALL)), (name, model)]
+    })
+}
+
 #[test]
 fn greedy_takes_the_largest_logit_of_the_full_pass() {
-    let model = tiny::model(tiny::config(true, true));
-    let texts = Texts::new(model.config.vocab, 33, &[]);
-    let request = Request { prompt: &texts.prompt, seeds: vec![1, 2] };
-    let samples = &sample(&model, &[request], &sampling(0.0))[0];
-    assert_eq!(samples[0], samples[1]);
-    assert_eq!(samples[0].tokens.len(), 20);
-    for at in 0..20 {
-        let logits = next(&model, &texts.prompt, &samples[0].tokens[..at]);
-        assert_eq!(samples[0].tokens[at] as usize, ranked(&logits)[0], "token {at}");
+    for (name, model) in models() {
+        // Shorter than the windows of `tiny::variants`: the answer leaves them on its way.
+        let texts = Texts::new(model.config.vocab, 13, &[]);
+        let request = Request { prompt: &texts.prompt, seeds: vec![1, 2] };
+        let samples = &sample(&model, &[request], &sampling(0.0))[0];
+        assert_eq!(samples[0], samples[1]);
+        assert_eq!(samples[0].tokens.len(), 20);
+        for at in 0..20 {
+            let logits = next(&model, &texts.prompt, &samples[0].tokens[..at]);
+            assert_eq!(samples[0].tokens[at] as usize, ranked(&logits)[0], "{name}: token {at}");
+        }
     }
 }
 
 #[test]
 fn log_probs_are_those_of_the_scorer() {
-    let model = tiny::model(tiny::config(false, true));
-    let texts = Texts::new(model.config.vocab, 33, &[]);
-    let mut how = sampling(0.7);
-    (how.top_k, how.top_p) = (9, 0.9);
-    let request = Request { prompt: &texts.prompt, seeds: (0..11).collect() };
-    let samples = &sample(&model, &[request], &how)[0];
-    assert!(samples.iter().any(|sample| sample.tokens != samples[0].tokens));
-    let answers = samples.iter().map(|sample| sample.tokens.as_slice()).collect();
-    let group = Group { prompt: &texts.prompt, answers };
-    let scores = model.log_probs(&group, 0.7).unwrap();
-    for (sample, scores) in samples.iter().zip(&scores) {
-        assert_eq!(sample.finish, Finish::Length);
-        for (got, want) in sample.log_probs.iter().zip(scores) {
-            assert!((got - want).abs() < 1e-4, "{got} is not {want}");
+    for (name, model) in models() {
+        let texts = Texts::new(model.config.vocab, 33, &[]);
+        let mut how = sampling(0.7);
+        (how.top_k, how.top_p) = (9, 0.9);
+        let request = Request { prompt: &texts.prompt, seeds: (0..11).collect() };
+        let samples = &sample(&model, &[request], &how)[0];
+        assert!(samples.iter().any(|sample| sample.tokens != samples[0].tokens));
+        let answers = samples.iter().map(|sample| sample.tokens.as_slice()).collect();
+        let group = Group { prompt: &texts.prompt, answers };
+        let scores = model.log_probs(&group, 0.7).unwrap();
+        for (sample, scores) in samples.iter().zip(&scores) {
+            assert_eq!(sample.finish, Finish::Length);
+            for (got, want) in sample.log_probs.iter().zip(scores) {
+                assert!((got - want).abs() < 1e-4, "{name}: {got} is not {want}");
+            }
         }
     }
 }
@@ -86,7 +99,7 @@ fn truncation_never_picks_outside() {
 
 #[test]
 fn a_sample_does_not_depend_on_its_neighbours() {
-    let model = tiny::model(tiny::config(true, false));
+    let model = tiny::adapted(tiny::model(tiny::config(true, false)), &Target::ALL);
     let texts = Texts::new(model.config.vocab, 50, &[21, 7]);
     let how = sampling(1.0);
     let prompts = [&texts.prompt, &texts.answers[0], &texts.answers[1]];

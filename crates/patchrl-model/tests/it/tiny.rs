@@ -1,6 +1,8 @@
 //! A model small enough to differentiate by hand, and a group for it.
 
-use patchrl_model::{Config, Group, Model, Params};
+use patchrl_model::{
+    Config, Family, Group, LoraConfig, Model, Params, RopeScaling, Target, Window,
+};
 
 /// Odd sizes on purpose: nothing is a multiple of a vector register.
 pub(crate) fn config(tied: bool, qkv_bias: bool) -> Config {
@@ -13,14 +15,51 @@ pub(crate) fn config(tied: bool, qkv_bias: bool) -> Config {
         ffn: 26,
         vocab: 37,
         rope_theta: 1000.0,
+        rope_scaling: RopeScaling::None,
         rms_eps: 1e-5,
         tied,
-        qkv_bias,
+        family: if qkv_bias { Family::Qwen2 } else { Family::Llama },
+        window: None,
         max_positions: 512,
         bos: None,
         eos: Vec::new(),
         pad: None,
     }
+}
+
+/// Every switch of the skeleton, with a name for messages.
+pub(crate) fn variants() -> Vec<(&'static str, Config)> {
+    let with = |tied: bool, change: &dyn Fn(&mut Config)| {
+        let mut config = config(tied, false);
+        change(&mut config);
+        config
+    };
+    let llama3 = RopeScaling::Llama3 { factor: 8.0, low: 1.0, high: 4.0, original: 64.0 };
+    vec![
+        ("llama, tied", with(true, &|_| {})),
+        ("llama, untied", with(false, &|_| {})),
+        ("llama 3", with(false, &|c| c.rope_scaling = llama3)),
+        ("deepseek", with(false, &|c| c.rope_scaling = RopeScaling::Linear { factor: 4.0 })),
+        ("mistral", with(false, &|c| windowed(c, Family::Mistral, 0))),
+        ("qwen 2, tied", with(true, &|c| c.family = Family::Qwen2)),
+        ("qwen 2, window", with(false, &|c| windowed(c, Family::Qwen2, 1))),
+        ("qwen 3", with(true, &|c| c.family = Family::Qwen3)),
+        ("qwen 3, untied", with(false, &|c| windowed(c, Family::Qwen3, 1))),
+    ]
+}
+
+fn windowed(config: &mut Config, family: Family, first_layer: usize) {
+    config.family = family;
+    config.window = Some(Window { size: 17, first_layer });
+}
+
+/// `model` under an adapter with B away from zero, so that every gradient is.
+pub(crate) fn adapted(model: Model, targets: &[Target]) -> Model {
+    let lora = LoraConfig { rank: 3, alpha: 5.0, targets: targets.iter().copied().collect() };
+    let mut model = model.with_adapter(lora, 1).unwrap();
+    let mut stream = Stream(19);
+    model.params.data_mut().iter_mut().for_each(|x| *x = 0.6 * stream.next());
+    model
 }
 
 pub(crate) fn model(config: Config) -> Model {
@@ -33,7 +72,7 @@ pub(crate) fn model(config: Config) -> Model {
     for name in names.iter().filter(|name| name.contains("norm")) {
         params.tensor_mut(name).unwrap().iter_mut().for_each(|x| *x += 1.0);
     }
-    Model { config, params }
+    Model::new(config, params)
 }
 
 /// Tokens of a prompt and of answers with the given lengths.

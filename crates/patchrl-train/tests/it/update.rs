@@ -26,7 +26,7 @@ fn model(seed: u32) -> Model {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         *value = 0.6 * (state as f32 / u32::MAX as f32 - 0.5);
     }
-    Model { config, params }
+    Model::new(config, params)
 }
 
 fn config(text: &str) -> GrpoConfig {

@@ -17,7 +17,7 @@ mod softmax;
 
 pub(crate) use activation::{add_bias, bias_gradient, swiglu, swiglu_backward};
 pub(crate) use gemm::{Mat, MatMut, Threads, Write, gemm};
-pub(crate) use norm::{rms_apply, rms_backward, rms_norm};
+pub(crate) use norm::{Heads, rms_apply, rms_backward, rms_heads, rms_heads_backward, rms_norm};
 pub(crate) use rope::{Rotation, merge_heads, split_heads};
 pub(crate) use skinny::{dots, linear, weighted_sum};
 pub(crate) use softmax::{

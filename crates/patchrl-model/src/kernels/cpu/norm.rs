@@ -1,5 +1,7 @@
 //! `RMSNorm` over rows of one width, forward and backward.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use super::{ROWS_PER_JOB, dot, vectorised};
@@ -34,7 +36,8 @@ pub(crate) fn rms_apply(out: &mut [f32], inverse: &[f32], x: &[f32], weight: &[f
 
 /// Add the gradient of [`rms_norm`] to `dx` and `dweight`.
 ///
-/// `dx`, `dy` and `x` are (rows, width), `inverse` is (rows,), the rest (width,).
+/// `dx`, `dy` and `x` are (rows, width), `inverse` is (rows,), the rest (width,). An empty
+/// `dweight` takes no gradient.
 pub(crate) fn rms_backward(
     (dx, dweight): (&mut [f32], &mut [f32]),
     dy: &[f32],
@@ -87,5 +90,56 @@ fn backward_row(
     for ((((dx, dw), dy), x), w) in dx.iter_mut().zip(dweight).zip(dy).zip(x).zip(weight) {
         *dw += dy * x * inverse;
         *dx += dy * w * inverse - shrink * x;
+    }
+}
+
+/// What [`rms_heads`] replaced.
+#[derive(Default)]
+pub(crate) struct Heads {
+    /// (rows * heads, width of a head)
+    x: Vec<f32>,
+    /// (rows * heads,)
+    inverse: Vec<f32>,
+}
+
+/// [`rms_norm`] in place over each head in columns `place` of `rows`, which are `width` long.
+///
+/// `weight` is (width of a head,); an empty one is no norm.
+pub(crate) fn rms_heads(
+    rows: &mut [f32],
+    (width, place): (usize, Range<usize>),
+    weight: &[f32],
+    eps: f32,
+) -> Heads {
+    if weight.is_empty() {
+        return Heads::default();
+    }
+    let x: Vec<f32> =
+        rows.chunks_exact(width).flat_map(|row| &row[place.clone()]).copied().collect();
+    let mut inverse = vec![0.0; x.len() / weight.len()];
+    let mut normed = vec![0.0; x.len()];
+    rms_norm(&mut normed, &mut inverse, &x, weight, eps);
+    for (row, normed) in rows.chunks_exact_mut(width).zip(normed.chunks_exact(place.len())) {
+        row[place.clone()].copy_from_slice(normed);
+    }
+    Heads { x, inverse }
+}
+
+/// The gradient of [`rms_heads`]: `drows` is overwritten in `place`, `dweight` is added to.
+pub(crate) fn rms_heads_backward(
+    (drows, dweight): (&mut [f32], &mut [f32]),
+    (width, place): (usize, Range<usize>),
+    heads: &Heads,
+    weight: &[f32],
+) {
+    if weight.is_empty() {
+        return;
+    }
+    let dy: Vec<f32> =
+        drows.chunks_exact(width).flat_map(|row| &row[place.clone()]).copied().collect();
+    let mut dx = vec![0.0; dy.len()];
+    rms_backward((&mut dx, dweight), &dy, (&heads.inverse, &heads.x), weight);
+    for (row, dx) in drows.chunks_exact_mut(width).zip(dx.chunks_exact(place.len())) {
+        row[place.clone()].copy_from_slice(dx);
     }
 }

@@ -15,11 +15,10 @@ pub(crate) struct Rotation {
 }
 
 impl Rotation {
-    /// Angles as transformers computes them: f32 frequencies times f32 positions.
-    pub(crate) fn new(positions: usize, head_dim: usize, theta: f64) -> Self {
-        let half = head_dim / 2;
-        let frequencies: Vec<f32> =
-            (0..half).map(|at| theta.powf(-2.0 * at as f64 / head_dim as f64) as f32).collect();
+    /// Angles as transformers computes them: f32 frequencies, (`head_dim` / 2,), times f32
+    /// positions.
+    pub(crate) fn new(positions: usize, frequencies: &[f32]) -> Self {
+        let half = frequencies.len();
         let angles: Vec<f64> = (0..positions)
             .flat_map(|position| {
                 frequencies.iter().map(move |frequency| f64::from(position as f32 * frequency))
