@@ -3,6 +3,7 @@
 
 mod answers;
 mod compare;
+mod crew;
 mod functions;
 pub mod harness;
 mod lines;
@@ -11,6 +12,7 @@ mod verdicts;
 
 pub use answers::{Answered, Answers};
 pub use compare::{Comparison, compare, pass_at_k};
+pub use crew::crew;
 pub use functions::{Checked, Checker, NoProblem, Problem};
 pub use lines::LinesError;
 pub use shares::{EvalConfig, Evaluator, Shares};

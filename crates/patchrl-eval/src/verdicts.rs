@@ -6,9 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{OnceLock, mpsc};
-use std::thread;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use patchrl_reward::harness::Dialect;
@@ -18,6 +16,7 @@ use patchrl_task::Task;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::crew;
 use crate::harness::Prediction;
 use crate::lines::{Lines, LinesError};
 
@@ -134,48 +133,27 @@ impl Work<'_> {
         let total = open.len() as u64;
         let ready: HashMap<&str, OnceLock<Result<Ready, String>>> =
             open.iter().map(|(task, _)| (task.id.as_str(), OnceLock::new())).collect();
-        let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let (sender, found) = mpsc::channel();
-        thread::scope(|scope| {
-            for _ in 0..self.workers.max(1).min(open.len()) {
-                let sender = sender.clone();
-                scope.spawn(|| {
-                    let sender = sender;
-                    while !stop.load(Ordering::Relaxed)
-                        && let Some((task, prediction)) =
-                            open.get(next.fetch_add(1, Ordering::Relaxed))
-                    {
-                        let prepared = ready[task.id.as_str()].get_or_init(|| {
-                            self.preparer.prepare(task).map_err(|e| match e.hint() {
-                                Some(hint) => format!("{} ({hint})", Chain(&e)),
-                                None => Chain(&e).to_string(),
-                            })
-                        });
-                        if sender.send(self.verdict(prepared, prediction)).is_err() {
-                            return;
-                        }
-                    }
-                });
+        let judge = |(task, prediction): &(&Task, &Prediction)| {
+            let prepared = ready[task.id.as_str()].get_or_init(|| {
+                self.preparer.prepare(task).map_err(|e| match e.hint() {
+                    Some(hint) => format!("{} ({hint})", Chain(&e)),
+                    None => Chain(&e).to_string(),
+                })
+            });
+            self.verdict(prepared, prediction)
+        };
+        if !progress(0, total) {
+            return Ok(());
+        }
+        let (mut done, mut written) = (0, Ok(()));
+        crew(&open, self.workers, judge, |_, verdict| {
+            done += 1;
+            if written.is_ok() {
+                written = verdicts.add(verdict);
             }
-            drop(sender);
-            let mut done = 0;
-            let mut goes_on = progress(done, total);
-            while goes_on && let Ok(verdict) = found.recv() {
-                let added = verdicts.add(verdict);
-                done += 1;
-                goes_on = added.is_ok() && progress(done, total);
-                if !goes_on {
-                    stop.store(true, Ordering::Relaxed);
-                }
-                added?;
-            }
-            stop.store(true, Ordering::Relaxed);
-            // What was under way is kept.
-            for verdict in found {
-                verdicts.add(verdict)?;
-            }
-            Ok(())
-        })
+            written.is_ok() && progress(done, total)
+        });
+        written
     }
 
     /// Put the patch on as version 5 of the harness does: the command that did it, and what it

@@ -8,6 +8,7 @@ use patchrl_reward::Fitness;
 use patchrl_train::Listener as _;
 use serde_json::json;
 
+use super::flags::{checked, set};
 use crate::console::Console;
 use crate::exit::{Exit, usage};
 use crate::printer::{self, Form};
@@ -44,6 +45,9 @@ pub(crate) struct Validate {
     /// Seconds one run of a task's tests may take.
     #[arg(long, default_value_t = 300)]
     timeout: u64,
+    /// Tasks at the same time.
+    #[arg(long)]
+    workers: Option<usize>,
     /// Print one JSON object a task.
     #[arg(long)]
     json: bool,
@@ -78,47 +82,46 @@ pub(crate) fn run(command: &Task, environment: &Environment) -> anyhow::Result<E
 }
 
 fn validate(flags: &Validate, environment: &Environment) -> anyhow::Result<Exit> {
-    let settings = Settings {
+    let mut settings = Settings {
         tasks: flags.tasks.clone(),
         repos: flags.repos.clone(),
         sandbox: flags.sandbox,
         test_timeout: flags.timeout,
         ..Settings::default()
     };
+    set(&mut settings.workers, flags.workers);
+    let settings = checked(settings)?;
     let mut console = Console::new();
     let session = Session::open(&settings, environment)?;
     let wanted = |id: &str| flags.only.as_deref().is_none_or(|only| id.contains(only));
     let tasks = session.tasks(|task| wanted(task.id.as_str()))?;
     let preparer = session.preparer();
+    let examine = |task: &patchrl_task::Task| match preparer.prepare(task) {
+        Ok(ready) => Ok(patchrl_reward::validate(&session.judge, &ready, flags.runs)),
+        Err(fault) => {
+            let hint = fault.hint().map(|hint| format!("\n    hint: {hint}"));
+            let why = format!("{:#}", anyhow::Error::from(fault));
+            Err(why + &hint.unwrap_or_default())
+        }
+    };
     let records = Records::new(environment);
     let mut counts = BTreeMap::<Fitness, u64>::new();
     let mut seconds = Vec::new();
-    for (i, task) in tasks.iter().enumerate() {
-        console.progress("validating", i as u64, tasks.len() as u64);
-        let found = match preparer.prepare(task) {
-            Ok(ready) => Ok(patchrl_reward::validate(&session.judge, &ready, flags.runs)),
-            Err(fault) => {
-                let hint = fault.hint().map(|hint| format!("\n    hint: {hint}"));
-                let why = format!("{:#}", anyhow::Error::from(fault));
-                Err(why + &hint.unwrap_or_default())
-            }
-        };
+    let mut recorded = Ok(());
+    let (mut done, total) = (0, tasks.len() as u64);
+    console.progress("validating", done, total);
+    patchrl_eval::crew(&tasks, settings.workers, examine, |task, found| {
         let fitness = found.as_ref().map_or(Fitness::Lost, |found| found.fitness);
         *counts.entry(fitness).or_default() += 1;
         seconds.extend(found.as_ref().map(|found| found.run_seconds));
-        records.set(task, fitness)?;
-        let line = if flags.json {
-            match &found {
-                Ok(found) => serde_json::to_string(found)?,
-                Err(why) => json!({ "task": task.id, "fitness": fitness, "valid": false, "problems": [why] })
-                    .to_string(),
-            }
-        } else {
-            told(task.id.as_str(), fitness, found.as_ref().map_err(String::as_str))
-        };
         console.clear();
-        printer::data(&line);
-    }
+        printer::data(&line(task, fitness, &found, flags.json));
+        done += 1;
+        console.progress("validating", done, total);
+        recorded = records.set(task, fitness);
+        recorded.is_ok()
+    });
+    recorded?;
     let words: Vec<String> =
         counts.iter().map(|(fitness, n)| format!("{n} {}", fitness.as_str())).collect();
     seconds.sort_by(f64::total_cmp);
@@ -131,6 +134,22 @@ fn validate(flags: &Validate, environment: &Environment) -> anyhow::Result<Exit>
     console.say(&said);
     let all_valid = counts.keys().all(|fitness| *fitness == Fitness::Valid);
     Ok(if all_valid { Exit::Success } else { Exit::Negative })
+}
+
+fn line(
+    task: &patchrl_task::Task,
+    fitness: Fitness,
+    found: &Result<patchrl_reward::Validation, String>,
+    as_json: bool,
+) -> String {
+    match found {
+        _ if !as_json => told(task.id.as_str(), fitness, found.as_ref().map_err(String::as_str)),
+        Ok(found) => json!(found).to_string(),
+        Err(why) => {
+            json!({ "task": task.id, "fitness": fitness, "valid": false, "problems": [why] })
+                .to_string()
+        }
+    }
 }
 
 fn told(id: &str, fitness: Fitness, found: Result<&patchrl_reward::Validation, &str>) -> String {
