@@ -349,9 +349,10 @@ impl Ready {
     /// Names everything about this task that decides a test run.
     pub(crate) fn content_id(&self) -> String {
         let environment = serde_json::to_string(&self.environment).unwrap_or_default();
-        let place = self.image.as_ref().map(|_| self.base.display().to_string());
         let (repo, commit) = (&self.task.repo, &self.task.base_commit);
-        format!("{repo}@{commit} {place:?} {} {environment}", self.python)
+        // The folder is named by its content: image, commit, bug, what was installed.
+        let (tree, place) = (self.base.file_name(), self.image.is_some());
+        format!("{repo}@{commit} {tree:?} {place} {} {environment}", self.python)
     }
 }
 

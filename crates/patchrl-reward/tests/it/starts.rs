@@ -34,8 +34,11 @@ pub(crate) fn a_bug_is_planted_and_the_answer_takes_it_out(sandbox: &Arc<Local>)
     assert!(matches!(nothing.outcome, Outcome::Failed { .. }), "{nothing:?}");
     // The clean tree is still there for others.
     let clean = Task { start: Start::Commit, ..task.clone() };
-    let text = preparer.prepare(&clean).unwrap().tree().entry("calc/__init__.py").unwrap().unwrap();
+    let clean = preparer.prepare(&clean).unwrap();
+    let text = clean.tree().entry("calc/__init__.py").unwrap().unwrap();
     assert!(String::from_utf8(text.bytes).unwrap().ends_with("return a - b\n"));
+    let other = judge.judge(&clean, &repository::create("n.txt", "x\n"), false, Mode::Tests);
+    assert_eq!(other.outcome, Outcome::Resolved, "a verdict on another tree is none on this one");
 }
 
 pub(crate) fn files_of_a_row_are_its_tree(sandbox: &Arc<Local>) {
