@@ -378,7 +378,8 @@ async fn create(engine: &Engine, model: &Model) -> Result<String, SandboxError> 
 /// How every container of ours looks.
 fn body(engine: &Engine, model: &Model) -> ContainerCreateBody {
     let Model { image, limits, hidden } = model;
-    let empty = |folder: &String| (folder.clone(), "ro,nosuid,nodev,noexec,size=4k".to_owned());
+    let bare = if engine.is_podman { ",notmpcopyup" } else { "" };
+    let empty = |path: &String| (path.clone(), format!("ro,nosuid,nodev,noexec,size=4k{bare}"));
     let bytes = |size: Bytes| Some(i64::try_from(size.0).unwrap_or(i64::MAX));
     let ulimit = |name: &str, most: u64| ResourcesUlimits {
         name: Some(name.to_owned()),
@@ -392,7 +393,12 @@ fn body(engine: &Engine, model: &Model) -> ContainerCreateBody {
         memory_swap: bytes(limits.memory),
         nano_cpus: engine.cpus.map(|cpus| (cpus * 1e9) as i64),
         pids_limit: Some(i64::from(limits.processes) + i64::from(OUR_PROCESSES)),
-        ulimits: Some(vec![ulimit("fsize", limits.file_size.0), ulimit("core", 0)]),
+        ulimits: Some(vec![
+            ulimit("fsize", limits.file_size.0),
+            ulimit("core", 0),
+            // As in the local tiers; an engine's own is beyond what some machines allow.
+            ulimit("nofile", 4096),
+        ]),
         cap_drop: Some(vec!["ALL".to_owned()]),
         cap_add: Some(CAPABILITIES.map(str::to_owned).into()),
         security_opt: Some(vec!["no-new-privileges".to_owned()]),

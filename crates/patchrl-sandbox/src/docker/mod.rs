@@ -207,6 +207,8 @@ struct Engine {
     calls: bollard::Docker,
     streams: bollard::Docker,
     report: EngineReport,
+    /// A memory file system begins with what it covers, unless it is told not to.
+    is_podman: bool,
     owner: Owner,
     gate: Gate,
     tell: Tell,
@@ -293,6 +295,8 @@ impl Engine {
         let calls = address.client(ANSWER, CALL)?.negotiate_version().await?;
         let streams = address.client(STREAM, CALL)?.negotiate_version().await?;
         let info = calls.info().await?;
+        let parts = calls.version().await?.components.unwrap_or_default();
+        let is_podman = parts.iter().any(|part| part.name.contains("Podman"));
         let root = info.docker_root_dir.map(PathBuf::from);
         let root = root.filter(|root| address.is_local() && root.is_dir());
         let report = EngineReport {
@@ -307,6 +311,7 @@ impl Engine {
             calls,
             streams,
             report,
+            is_podman,
             owner: Owner::this(),
             gate: Gate::new(settings.workers, settings.starts_per_second, disk),
             tell: settings.tell.clone(),
