@@ -68,8 +68,8 @@ impl Lines {
     }
 
     /// A fault of one line, from 1.
-    pub(crate) fn bad(&self, line: usize, why: impl ToString) -> LinesError {
-        LinesError::Line { path: self.path.clone(), line, why: why.to_string() }
+    pub(crate) fn bad(&self, line: usize, why: impl std::fmt::Display) -> LinesError {
+        LinesError::Line { path: self.path.clone(), line, why: format!("{why}") }
     }
 
     fn fail(&self, source: std::io::Error) -> LinesError {

@@ -3,6 +3,7 @@
 //! Owns reading rows out of a file that may be broken or hostile. What a row means is the
 //! store's.
 
+use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::{io, iter};
 
@@ -45,6 +46,6 @@ fn guarded<T>(read: impl FnOnce() -> T) -> io::Result<T> {
     catch_unwind(AssertUnwindSafe(read)).map_err(|_| broken("the file contradicts itself"))
 }
 
-fn broken(why: impl ToString) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("is no Parquet file: {}", why.to_string()))
+fn broken(why: impl Display) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("is no Parquet file: {why}"))
 }
