@@ -1,7 +1,8 @@
 //! Sampling against the full forward pass.
 
 use patchrl_model::{
-    Finish, Group, Model, ModelError, Request, Sample, Sampling, Target, generate,
+    Drafts, Finish, Group, Model, ModelError, Request, Sample, Sampling, Step, Target, generate,
+    generate_with,
 };
 
 use crate::tiny::{self, Texts};
@@ -119,6 +120,96 @@ fn a_sample_does_not_depend_on_its_neighbours() {
             assert_eq!(&alone[0][0], together, "seed {seed}");
         }
     }
+}
+
+/// Samples, and what the steps did in total.
+fn drafted(
+    model: &Model,
+    requests: &[Request<'_>],
+    sampling: &Sampling,
+    drafts: Drafts,
+) -> (Vec<Vec<Sample>>, Step) {
+    let mut total = Step { rows: 0, tokens: 0 };
+    let samples = generate_with(model, requests, sampling, drafts, &mut |step| {
+        total.rows += step.rows;
+        total.tokens += step.tokens;
+    });
+    (samples.unwrap(), total)
+}
+
+#[test]
+fn copying_ahead_changes_no_bit() {
+    for (name, model) in models() {
+        let texts = Texts::new(model.config.vocab, 40, &[9]);
+        let prompts = [&texts.prompt, &texts.answers[0]];
+        let requests = prompts.map(|prompt| Request { prompt, seeds: (0..5).collect() });
+        // Cold and truncated, so that answers repeat themselves.
+        for (temperature, top_k, stop) in
+            [(0.0, 0, vec![]), (0.4, 3, vec![1, 2, 3]), (1.0, 0, vec![5])]
+        {
+            let how = Sampling { top_k, stop, max_new_tokens: 60, ..sampling(temperature) };
+            let (plain, steps) = drafted(&model, &requests, &how, Drafts::Fixed(0));
+            assert_eq!(steps.rows, steps.tokens);
+            for drafts in [Drafts::Fixed(1), Drafts::Fixed(3), Drafts::Fixed(40), Drafts::Measured]
+            {
+                let (samples, steps) = drafted(&model, &requests, &how, drafts);
+                assert_eq!(samples, plain, "{name}, temperature {temperature}, {drafts:?}");
+                if drafts != Drafts::Measured {
+                    assert!(steps.rows > steps.tokens, "{name}: no draft was refused");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn copying_ahead_keeps_the_distribution() {
+    let model = tiny::model(tiny::config(true, false));
+    let texts = Texts::new(model.config.vocab, 200, &[]);
+    let how = Sampling { max_new_tokens: 4, ..sampling(1.0) };
+    let request = Request { prompt: &texts.prompt, seeds: (0..20_000).collect() };
+    let (samples, steps) = drafted(&model, &[request], &how, Drafts::Fixed(2));
+    // Every token that is seen again has a copy behind it, of two tokens where that many are left.
+    assert!(steps.rows > 100_000, "{steps:?}");
+    let probabilities = |answer: &[u32]| {
+        let weights: Vec<f64> =
+            next(&model, &texts.prompt, answer).iter().map(|&z| f64::from(z).exp()).collect();
+        let sum: f64 = weights.iter().sum();
+        weights.into_iter().map(move |weight| weight / sum).enumerate()
+    };
+    // Of the second and third token together, over all first tokens: both had copies.
+    let vocab = model.config.vocab;
+    let mut want = vec![0.0; vocab * vocab];
+    for (first, p) in probabilities(&[]) {
+        for (second, q) in probabilities(&[first as u32]) {
+            for (third, r) in probabilities(&[first as u32, second as u32]) {
+                want[second * vocab + third] += 20_000.0 * p * q * r;
+            }
+        }
+    }
+    let mut counts = vec![0.0; vocab * vocab];
+    for sample in &samples[0] {
+        counts[sample.tokens[1] as usize * vocab + sample.tokens[2] as usize] += 1.0;
+    }
+    // Cells that expect under 5 samples count as one.
+    let (mut cells, mut rest) = (Vec::new(), (0.0, 0.0));
+    for (&want, &count) in want.iter().zip(&counts) {
+        if want < 5.0 {
+            rest = (rest.0 + want, rest.1 + count);
+        } else {
+            cells.push((want, count));
+        }
+    }
+    cells.push(rest);
+    let chi: f64 =
+        cells.iter().map(|(want, count): &(f64, f64)| (count - want).powi(2) / want).sum();
+    let freedom = cells.len() as f64 - 1.0;
+    // 3 deviations: a true distribution fails once in a thousand seeds.
+    assert!(
+        cells.len() > 500 && (chi - freedom).abs() < 3.0 * (2.0 * freedom).sqrt(),
+        "{chi}, {freedom}"
+    );
+    println!("chi-square {chi:.0} with {freedom} degrees of freedom, {steps:?}");
 }
 
 #[test]
