@@ -5,7 +5,7 @@
 //! states and 3n edges (Blumer et al. 1985; several texts: Mohri et al. 2009).
 
 /// A state: all substrings that end at the same places.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct State {
     /// Tokens of the longest of them.
     len: usize,
@@ -21,11 +21,13 @@ struct State {
 const ROOT: u32 = 0;
 
 /// The texts and their automaton.
-pub(crate) struct Suffixes {
+#[derive(Clone, Debug)]
+pub struct Suffixes {
     states: Vec<State>,
     texts: Vec<Text>,
 }
 
+#[derive(Clone, Debug)]
 struct Text {
     tokens: Vec<u32>,
     /// The state of the whole text.
@@ -34,21 +36,28 @@ struct Text {
 
 /// What may follow a text.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Copied<'a> {
+pub struct Copied<'a> {
     /// Tokens at the text's end that were seen before.
-    pub(crate) matched: usize,
+    pub matched: usize,
     /// What followed them there; at least one token.
-    pub(crate) tokens: &'a [u32],
+    pub tokens: &'a [u32],
 }
 
-impl Suffixes {
-    pub(crate) fn new() -> Self {
+impl Default for Suffixes {
+    fn default() -> Self {
         let root = State { len: 0, link: ROOT, end: (0, 0), edges: Vec::new() };
         Self { states: vec![root], texts: Vec::new() }
     }
+}
+
+impl Suffixes {
+    /// No texts.
+    pub fn new() -> Self {
+        Self::default()
+    }
 
     /// Add a text; its number.
-    pub(crate) fn add(&mut self, tokens: &[u32]) -> usize {
+    pub fn add(&mut self, tokens: &[u32]) -> usize {
         self.texts.push(Text { tokens: Vec::new(), state: ROOT });
         for &token in tokens {
             self.extend(self.texts.len() - 1, token);
@@ -57,14 +66,14 @@ impl Suffixes {
     }
 
     /// One token more at the end of a text.
-    pub(crate) fn extend(&mut self, text: usize, token: u32) {
+    pub fn extend(&mut self, text: usize, token: u32) {
         self.texts[text].tokens.push(token);
         let end = (text as u32, self.texts[text].tokens.len() as u32);
         self.texts[text].state = self.next(self.texts[text].state, token, end);
     }
 
     /// The longest suffix of a text with a known continuation.
-    pub(crate) fn continuation(&self, text: usize) -> Option<Copied<'_>> {
+    pub fn continuation(&self, text: usize) -> Option<Copied<'_>> {
         let mut at = self.texts[text].state;
         while at != ROOT {
             let State { len, link, end, .. } = self.states[at as usize];
