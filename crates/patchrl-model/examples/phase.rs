@@ -15,8 +15,8 @@ use patchrl_model::{Drafts, Policy, Request, Sample, Sampling, generate_with};
 const FILES: [&str; 2] =
     [include_str!("../src/memory.rs"), include_str!("../src/kernels/cpu/activation.rs")];
 
-/// Lines of a file that are shown: 150 to 300 tokens.
-const SHOWN: usize = 18;
+/// Lines of a file that are shown: 150 to 350 tokens.
+const SHOWN: usize = 22;
 /// Lines after which the answer goes on.
 const GIVEN: usize = 2;
 
@@ -36,12 +36,12 @@ fn main() {
         temperature: number(1, 0.7),
         top_p: 1.0,
         top_k: 0,
-        max_new_tokens: number(2, 96.0) as usize,
+        max_new_tokens: number(2, 192.0) as usize,
         stop: policy.tokenizer.eos().to_vec(),
     };
     for group in [1, 8] {
         let requests: Vec<Request<'_>> =
-            prompts.iter().map(|prompt| Request { prompt, seeds: (0..group).collect() }).collect();
+            prompts.iter().map(|prompt| Request::new(prompt, 0..group)).collect();
         println!("{group} answers at a time");
         let mut best = [f64::INFINITY; 2];
         for _ in 0..2 {

@@ -40,6 +40,16 @@ pub struct Request<'a> {
     pub prompt: &'a [u32],
     /// One sample per seed.
     pub seeds: Vec<u64>,
+    /// Texts beside the prompt that answers may copy from. The model does not see them; they
+    /// change the time that sampling takes, and nothing else.
+    pub also: Vec<Vec<u32>>,
+}
+
+impl<'a> Request<'a> {
+    /// A request whose answers may copy from the prompt, themselves and each other.
+    pub fn new(prompt: &'a [u32], seeds: impl IntoIterator<Item = u64>) -> Self {
+        Self { prompt, seeds: seeds.into_iter().collect(), also: Vec::new() }
+    }
 }
 
 /// Why an answer ended.
@@ -89,7 +99,7 @@ pub fn generate_with(
     let mut drafter = Drafter::new(drafts);
     let (mut answers, mut sequences, mut logits) = (Vec::new(), Vec::new(), Vec::new());
     for (at, request) in requests.iter().enumerate() {
-        drafter.add_request(request.prompt);
+        drafter.add_request(request);
         if request.seeds.is_empty() {
             continue;
         }

@@ -10,6 +10,7 @@
 
 use std::time::Duration;
 
+use crate::Request;
 use crate::suffix::{Copied, Suffixes};
 
 /// How far ahead the sampler copies. Samples and log-probabilities do not depend on it.
@@ -58,7 +59,7 @@ impl Guess {
 /// The texts of each request, and what was learnt from copying them.
 pub(crate) struct Drafter {
     drafts: Drafts,
-    /// Per request; the prompt is text 0.
+    /// Per request: the prompt, the other texts, the answers.
     texts: Vec<Suffixes>,
     /// Right copies and all copies, by the length of the match.
     hits: [(f64, f64); SURE + 1],
@@ -72,10 +73,13 @@ impl Drafter {
         Self { drafts, texts: Vec::new(), hits, pace: Pace::default() }
     }
 
-    /// A request with its prompt; requests come in order.
-    pub(crate) fn add_request(&mut self, prompt: &[u32]) {
+    /// A request before its answers; requests come in order.
+    pub(crate) fn add_request(&mut self, request: &Request<'_>) {
         let mut texts = Suffixes::new();
-        texts.add(prompt);
+        texts.add(request.prompt);
+        for text in &request.also {
+            texts.add(text);
+        }
         self.texts.push(texts);
     }
 
@@ -209,7 +213,7 @@ mod tests {
     fn copies_are_as_long_as_their_record_is_good() {
         let mut drafter = Drafter::new(Drafts::Measured);
         let text: Vec<u32> = (0..100).collect();
-        drafter.add_request(&text);
+        drafter.add_request(&Request::new(&text, []));
         let answer = (0, drafter.add_answer(0));
         drafter.learn(answer, &Guess::default(), &[7, 8]);
         let guess = drafter.guess(answer, 50, &[]);

@@ -41,7 +41,7 @@ fn greedy_takes_the_largest_logit_of_the_full_pass() {
     for (name, model) in models() {
         // Shorter than the windows of `tiny::variants`: the answer leaves them on its way.
         let texts = Texts::new(model.config.vocab, 13, &[]);
-        let request = Request { prompt: &texts.prompt, seeds: vec![1, 2] };
+        let request = Request::new(&texts.prompt, vec![1, 2]);
         let samples = &sample(&model, &[request], &sampling(0.0))[0];
         assert_eq!(samples[0], samples[1]);
         assert_eq!(samples[0].tokens.len(), 20);
@@ -58,7 +58,7 @@ fn log_probs_are_those_of_the_scorer() {
         let texts = Texts::new(model.config.vocab, 33, &[]);
         let mut how = sampling(0.7);
         (how.top_k, how.top_p) = (9, 0.9);
-        let request = Request { prompt: &texts.prompt, seeds: (0..11).collect() };
+        let request = Request::new(&texts.prompt, 0..11);
         let samples = &sample(&model, &[request], &how)[0];
         assert!(samples.iter().any(|sample| sample.tokens != samples[0].tokens));
         let answers = samples.iter().map(|sample| sample.tokens.as_slice()).collect();
@@ -80,7 +80,7 @@ fn truncation_never_picks_outside() {
     for (top_k, top_p) in [(3, 1.0), (0, 0.5), (5, 0.6)] {
         let mut how = sampling(1.3);
         (how.top_k, how.top_p, how.max_new_tokens) = (top_k, top_p, 8);
-        let request = Request { prompt: &texts.prompt, seeds: (0..40).collect() };
+        let request = Request::new(&texts.prompt, 0..40);
         for sample in &sample(&model, &[request], &how)[0] {
             for at in 0..sample.tokens.len() {
                 let logits = next(&model, &texts.prompt, &sample.tokens[..at]);
@@ -108,7 +108,7 @@ fn a_sample_does_not_depend_on_its_neighbours() {
     let requests: Vec<Request<'_>> = prompts
         .iter()
         .zip(&seeds)
-        .map(|(prompt, seeds)| Request { prompt, seeds: seeds.clone() })
+        .map(|(prompt, seeds)| Request::new(prompt, seeds.clone()))
         .collect();
     let mut drawn = 0;
     let together = generate(&model, &requests, &how, &mut |count| drawn += count).unwrap();
@@ -116,7 +116,7 @@ fn a_sample_does_not_depend_on_its_neighbours() {
     for ((prompt, seeds), together) in prompts.iter().zip(&seeds).zip(&together) {
         assert_eq!(together.len(), seeds.len());
         for (&seed, together) in seeds.iter().zip(together) {
-            let alone = sample(&model, &[Request { prompt, seeds: vec![seed] }], &how);
+            let alone = sample(&model, &[Request::new(prompt, vec![seed])], &how);
             assert_eq!(&alone[0][0], together, "seed {seed}");
         }
     }
@@ -142,7 +142,7 @@ fn copying_ahead_changes_no_bit() {
     for (name, model) in models() {
         let texts = Texts::new(model.config.vocab, 40, &[9]);
         let prompts = [&texts.prompt, &texts.answers[0]];
-        let requests = prompts.map(|prompt| Request { prompt, seeds: (0..5).collect() });
+        let requests = prompts.map(|prompt| Request::new(prompt, 0..5));
         // Cold and truncated, so that answers repeat themselves.
         for (temperature, top_k, stop) in
             [(0.0, 0, vec![]), (0.4, 3, vec![1, 2, 3]), (1.0, 0, vec![5])]
@@ -163,11 +163,27 @@ fn copying_ahead_changes_no_bit() {
 }
 
 #[test]
+fn texts_beside_the_prompt_are_copied_and_not_seen() {
+    let model = tiny::model(tiny::config(true, false));
+    let texts = Texts::new(model.config.vocab, 10, &[]);
+    let how = sampling(1.0);
+    let mut request = Request::new(&texts.prompt, [4]);
+    let plain = sample(&model, std::slice::from_ref(&request), &how);
+    request.also = vec![plain[0][0].tokens.clone()];
+    let mut steps = Vec::new();
+    let copied = generate_with(&model, &[request], &how, Drafts::Fixed(9), &mut |step| {
+        steps.push(step.tokens);
+    });
+    assert_eq!(copied.unwrap(), plain);
+    assert_eq!(steps, [1, 10, 9]);
+}
+
+#[test]
 fn copying_ahead_keeps_the_distribution() {
     let model = tiny::model(tiny::config(true, false));
     let texts = Texts::new(model.config.vocab, 200, &[]);
     let how = Sampling { max_new_tokens: 4, ..sampling(1.0) };
-    let request = Request { prompt: &texts.prompt, seeds: (0..20_000).collect() };
+    let request = Request::new(&texts.prompt, 0..20_000);
     let (samples, steps) = drafted(&model, &[request], &how, Drafts::Fixed(2));
     // Every token that is seen again has a copy behind it, of two tokens where that many are left.
     assert!(steps.rows > 100_000, "{steps:?}");
@@ -218,7 +234,7 @@ fn answers_end_at_a_stop_token_or_at_the_limit() {
     let texts = Texts::new(model.config.vocab, 10, &[]);
     let mut how = sampling(1.5);
     how.stop = vec![3, 4, 5, 6, 7, 8];
-    let request = Request { prompt: &texts.prompt, seeds: (0..30).collect() };
+    let request = Request::new(&texts.prompt, 0..30);
     let samples = &sample(&model, std::slice::from_ref(&request), &how)[0];
     assert!(samples.iter().any(|sample| sample.finish == Finish::Stop));
     for sample in samples {
@@ -239,7 +255,7 @@ fn answers_end_at_a_stop_token_or_at_the_limit() {
 fn bad_input_is_an_error() {
     let model = tiny::model(tiny::config(true, false));
     let ask = |prompt: &[u32], how: &Sampling| {
-        generate(&model, &[Request { prompt, seeds: vec![0] }], how, &mut |_| {}).unwrap_err()
+        generate(&model, &[Request::new(prompt, vec![0])], how, &mut |_| {}).unwrap_err()
     };
     assert!(matches!(ask(&[], &sampling(1.0)), ModelError::EmptyPrompt));
     assert!(matches!(ask(&[37], &sampling(1.0)), ModelError::TokenOutOfRange { token: 37, .. }));
