@@ -80,7 +80,7 @@ fn sample(model: &Model, prompt: usize, answer: usize, group: usize) {
             max_new_tokens: answer,
             stop: Vec::new(),
         };
-        let request = Request { prompt: &text, seeds: (0..group as u64).collect() };
+        let request = Request::new(&text, 0..group as u64);
         let before = processor_seconds();
         let (start, mut first, mut drawn) = (Instant::now(), None, 0);
         let done = generate(model, &[request], &how, &mut |count| {

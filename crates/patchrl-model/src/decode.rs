@@ -1,8 +1,8 @@
-//! One token further for many sequences at once.
+//! Some tokens further for many sequences at once.
 //!
 //! Owns the key and value caches: one per prompt, shared by its samples, and one
 //! per sequence for its own tokens. Every row is computed with the same order of
-//! additions whatever the other rows are.
+//! additions whatever the other rows are, those of the same sequence included.
 
 use rayon::prelude::*;
 
@@ -12,17 +12,18 @@ use crate::kernels::cpu::{
 use crate::network::PromptKeys;
 use crate::{Config, Model, ModelError};
 
-/// Sequences that one attention job handles.
-const SEQUENCES_PER_JOB: usize = 8;
+/// Rows that one attention job handles.
+const ROWS_PER_JOB: usize = 8;
 
 /// One answer in the making.
 pub(crate) struct Sequence {
     /// From [`Decoder::prefill`].
     pub(crate) prompt: usize,
-    /// The token to go on from.
-    pub(crate) token: u32,
-    /// Its position, prompt included.
-    pub(crate) position: usize,
+    /// What a step computes: the token to go on from, then what may follow it. Empty at first:
+    /// the prompt has been computed.
+    pub(crate) tokens: Vec<u32>,
+    /// Position of the first of them, prompt included.
+    position: usize,
     /// Keys and values of its own tokens; (tokens, D) for each layer and head.
     keys: Vec<Vec<f32>>,
     values: Vec<Vec<f32>>,
@@ -32,7 +33,43 @@ impl Sequence {
     /// A sequence that has only its prompt.
     pub(crate) fn new(config: &Config, prompt: usize, prompt_len: usize) -> Self {
         let caches = vec![Vec::new(); config.layers * config.kv_heads];
-        Self { prompt, token: 0, position: prompt_len, keys: caches.clone(), values: caches }
+        Self {
+            prompt,
+            tokens: Vec::new(),
+            position: prompt_len,
+            keys: caches.clone(),
+            values: caches,
+        }
+    }
+
+    /// Keep the first `kept` of the tokens that were computed, and go on from `next`.
+    pub(crate) fn go_on(&mut self, config: &Config, kept: usize, next: u32) {
+        let forgotten = self.tokens.len().saturating_sub(kept) * config.head_dim;
+        for cache in self.keys.iter_mut().chain(&mut self.values) {
+            cache.truncate(cache.len() - forgotten);
+        }
+        self.position += kept.min(self.tokens.len());
+        self.tokens = vec![next];
+    }
+}
+
+/// One token of one sequence.
+#[derive(Clone, Copy)]
+struct Row<'a> {
+    sequence: &'a Sequence,
+    /// Its place among the sequence's tokens.
+    place: usize,
+}
+
+impl Row<'_> {
+    fn all(sequences: &[Sequence]) -> Vec<Row<'_>> {
+        let of = |sequence| move |place| Row { sequence, place };
+        sequences.iter().flat_map(|one| (0..one.tokens.len()).map(of(one))).collect()
+    }
+
+    /// Keys of the sequence, out of `count`, that the row sees.
+    fn visible(&self, count: usize) -> usize {
+        count - self.sequence.tokens.len() + self.place + 1
     }
 }
 
@@ -59,7 +96,8 @@ impl<'m> Decoder<'m> {
         Ok((self.prompts.len() - 1, self.logits(&last)))
     }
 
-    /// Logits after each sequence's token, (B, vocab). Sequences of one prompt stand together.
+    /// Logits after each token of each sequence, (B, vocab). Sequences of one prompt stand
+    /// together.
     pub(crate) fn step(&self, sequences: &mut [Sequence]) -> Vec<f32> {
         in_pool(|| self.step_here(sequences))
     }
@@ -71,7 +109,8 @@ impl<'m> Decoder<'m> {
         let embed = params.at(&layout.embed);
         let mut x: Vec<f32> = sequences
             .iter()
-            .flat_map(|sequence| &embed[sequence.token as usize * hidden..][..hidden])
+            .flat_map(|sequence| &sequence.tokens)
+            .flat_map(|&token| &embed[token as usize * hidden..][..hidden])
             .copied()
             .collect();
         for at in 0..layout.layers.len() {
@@ -120,19 +159,38 @@ impl<'m> Decoder<'m> {
         let (params, config) = (self.model.weights(), &self.model.config);
         let normed = self.normed(x, params.at(&layer.attn_norm));
         let (q, kv) = (config.heads * config.head_dim, config.kv_heads * config.head_dim);
-        let mut qkv = vec![0.0; sequences.len() * (q + 2 * kv)];
+        let rows = x.len() / config.hidden;
+        let mut qkv = vec![0.0; rows * (q + 2 * kv)];
         let bias = params.at(&layer.qkv_bias);
         linear(&mut qkv, &normed, params.at(&layer.qkv), bias, config.hidden);
-        low.qkv.forward_rows(self.model.adapter(), &mut qkv, &normed, sequences.len());
+        low.qkv.forward_rows(self.model.adapter(), &mut qkv, &normed, rows);
         let (queries, keys) = config.query_and_key();
         for (place, norm) in [(queries, &layer.q_norm), (keys, &layer.k_norm)] {
             rms_heads(&mut qkv, (q + 2 * kv, place), params.at(norm), config.rms_eps);
         }
-        for (row, sequence) in qkv.chunks_exact_mut(q + 2 * kv).zip(&mut *sequences) {
+        let mut rest = qkv.as_mut_slice();
+        for sequence in &mut *sequences {
+            let (own, others) = rest.split_at_mut(sequence.tokens.len() * (q + 2 * kv));
+            self.remember(at, sequence, own);
+            rest = others;
+        }
+        let mut out = vec![0.0; rows * q];
+        self.attend(at, sequences, (&qkv, q + 2 * kv), &mut out);
+        let mut change = normed;
+        linear(&mut change, &out, params.at(&layer.out), &[], q);
+        low.out.forward_rows(self.model.adapter(), &mut change, &out, rows);
+        add(x, &change);
+    }
+
+    /// Rotate the rows of a sequence's tokens and append their keys and values to its caches.
+    fn remember(&self, layer: usize, sequence: &mut Sequence, rows: &mut [f32]) {
+        let config = &self.model.config;
+        let (q, kv) = (config.heads * config.head_dim, config.kv_heads * config.head_dim);
+        for (place, row) in rows.chunks_exact_mut(q + 2 * kv).enumerate() {
             for head in row[..q + kv].chunks_exact_mut(config.head_dim) {
-                self.rotation.turn(head, sequence.position);
+                self.rotation.turn(head, sequence.position + place);
             }
-            let caches = at * config.kv_heads..(at + 1) * config.kv_heads;
+            let caches = layer * config.kv_heads..(layer + 1) * config.kv_heads;
             let (keys, values) = row[q..].split_at(kv);
             for (cache, key) in caches.clone().zip(keys.chunks_exact(config.head_dim)) {
                 sequence.keys[cache].extend_from_slice(key);
@@ -141,12 +199,6 @@ impl<'m> Decoder<'m> {
                 sequence.values[cache].extend_from_slice(value);
             }
         }
-        let mut out = vec![0.0; sequences.len() * q];
-        self.attend(at, sequences, (&qkv, q + 2 * kv), &mut out);
-        let mut change = normed;
-        linear(&mut change, &out, params.at(&layer.out), &[], q);
-        low.out.forward_rows(self.model.adapter(), &mut change, &out, sequences.len());
-        add(x, &change);
     }
 
     /// `out` (B, heads * D) from the queries in `qkv`, whose rows are `width` long.
@@ -159,7 +211,8 @@ impl<'m> Decoder<'m> {
     ) {
         let config = &self.model.config;
         let per = config.heads / config.kv_heads * config.head_dim;
-        let jobs: Vec<(usize, &[Sequence], usize)> = blocks(sequences)
+        let rows = Row::all(sequences);
+        let jobs: Vec<(usize, &[Row<'_>], usize)> = blocks(&rows)
             .flat_map(|(first, block)| (0..config.kv_heads).map(move |head| (first, block, head)))
             .collect();
         let parts: Vec<Vec<f32>> = jobs
@@ -178,12 +231,12 @@ impl<'m> Decoder<'m> {
         }
     }
 
-    /// One key and value head for sequences of one prompt. Queries and result are
-    /// (sequences, heads per key head, D).
+    /// One key and value head for rows of one prompt. Queries and result are
+    /// (rows, heads per key head, D).
     fn attend_head(
         &self,
         (layer, head): (usize, usize),
-        sequences: &[Sequence],
+        asking: &[Row<'_>],
         mut queries: Vec<f32>,
     ) -> Vec<f32> {
         let config = &self.model.config;
@@ -193,33 +246,31 @@ impl<'m> Decoder<'m> {
         for q in &mut queries {
             *q *= scale;
         }
-        let prompt = &self.prompts[sequences[0].prompt][layer];
+        let prompt = &self.prompts[asking[0].sequence.prompt][layer];
         let size = prompt.keys.len() / config.kv_heads;
         let place = head * size..(head + 1) * size;
         let shared = size / width;
-        let rows = queries.len() / width;
-        let mut scores = vec![0.0; rows * shared];
+        let mut scores = vec![0.0; queries.len() / width * shared];
         dots(&mut scores, &queries, &prompt.keys[place.clone()], width);
-        let mut sums = vec![0.0_f32; rows];
+        let mut sums = Vec::with_capacity(queries.len() / width);
         let mut own_out = vec![0.0; queries.len()];
-        for (at, sequence) in sequences.iter().enumerate() {
+        let mut first = 0;
+        for rows in asking.chunk_by(|a, b| std::ptr::eq(a.sequence, b.sequence)) {
+            let mine = first * per..(first + rows.len()) * per;
+            first += rows.len();
             let cache = layer * config.kv_heads + head;
-            let count = sequence.keys[cache].len() / width;
-            let mine = at * per * width..(at + 1) * per * width;
-            let mut own = vec![0.0; per * count];
-            dots(&mut own, &queries[mine.clone()], &sequence.keys[cache], width);
-            let unseen = (shared + count).saturating_sub(config.window_of(layer));
-            for (row, own) in own.chunks_exact_mut(count).enumerate() {
-                let row = at * per + row;
-                let shared = &mut scores[row * shared..(row + 1) * shared];
-                let (hidden, shared) = shared.split_at_mut(unseen.min(shared.len()));
-                let (own_hidden, own) = own.split_at_mut(unseen - hidden.len());
-                let top = max(shared).max(max(own));
-                sums[row] = exp_shifted(shared, top) + exp_shifted(own, top);
-                hidden.fill(0.0);
-                own_hidden.fill(0.0);
+            let keys = &rows[0].sequence.keys[cache];
+            let count = keys.len() / width;
+            let mut own = vec![0.0; mine.len() * count];
+            dots(&mut own, &queries[mine.start * width..mine.end * width], keys, width);
+            let scores = scores[mine.start * shared..mine.end * shared].chunks_exact_mut(shared);
+            for (at, (own, shared)) in own.chunks_exact_mut(count).zip(scores).enumerate() {
+                let (own, later) = own.split_at_mut(rows[at / per].visible(count));
+                later.fill(0.0);
+                sums.push(weigh(shared, own, config.window_of(layer)));
             }
-            weighted_sum(&mut own_out[mine], (&own, count), &sequence.values[cache], width);
+            let own_out = &mut own_out[mine.start * width..mine.end * width];
+            weighted_sum(own_out, (&own, count), &rows[0].sequence.values[cache], width);
         }
         let mut out = vec![0.0; queries.len()];
         weighted_sum(&mut out, (&scores, shared), &prompt.values[place], width);
@@ -234,12 +285,25 @@ impl<'m> Decoder<'m> {
     }
 }
 
-/// Runs of one prompt, cut to [`SEQUENCES_PER_JOB`], each with the index of its first sequence.
-fn blocks(sequences: &[Sequence]) -> impl Iterator<Item = (usize, &[Sequence])> {
+/// Scores of one query against its prompt and its own text become weights; their sum.
+///
+/// The last `window` of them count, the others become 0.
+fn weigh(shared: &mut [f32], own: &mut [f32], window: usize) -> f32 {
+    let unseen = (shared.len() + own.len()).saturating_sub(window);
+    let (hidden, shared) = shared.split_at_mut(unseen.min(shared.len()));
+    let (own_hidden, own) = own.split_at_mut(unseen - hidden.len());
+    let top = max(shared).max(max(own));
+    let sum = exp_shifted(shared, top) + exp_shifted(own, top);
+    hidden.fill(0.0);
+    own_hidden.fill(0.0);
+    sum
+}
+
+/// Runs of one prompt, cut to [`ROWS_PER_JOB`], each with the index of its first row.
+fn blocks<'a, 'r>(rows: &'a [Row<'r>]) -> impl Iterator<Item = (usize, &'a [Row<'r>])> {
     let mut first = 0;
-    sequences
-        .chunk_by(|a, b| a.prompt == b.prompt)
-        .flat_map(|run| run.chunks(SEQUENCES_PER_JOB))
+    rows.chunk_by(|a, b| a.sequence.prompt == b.sequence.prompt)
+        .flat_map(|run| run.chunks(ROWS_PER_JOB))
         .map(move |block| {
             first += block.len();
             (first - block.len(), block)

@@ -3,12 +3,20 @@
 //! Owns the loop from prompt to finished answers. Finished samples leave the
 //! batch. Every row of a step is computed with the same order of additions
 //! whatever the other rows are, so a sample depends on its prompt and seed only.
+//!
+//! Tokens are copied ahead where that pays (see `speculate`). Each place of an answer has its
+//! own random number, and the token drawn with it from the model's distribution is the token,
+//! whether it was copied ahead or not: a copy x is accepted with probability p(x), and what is
+//! drawn otherwise has the distribution without x. Bytes are equal with and without copies.
+
+use std::time::Instant;
 
 use rayon::prelude::*;
 
 use crate::decode::{Decoder, Sequence};
 use crate::draw::{Drawn, draw, uniform};
-use crate::{Model, ModelError};
+use crate::speculate::{Drafter, Drafts, Guess, Step};
+use crate::{Config, Model, ModelError};
 
 /// How tokens are drawn.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +40,16 @@ pub struct Request<'a> {
     pub prompt: &'a [u32],
     /// One sample per seed.
     pub seeds: Vec<u64>,
+    /// Texts beside the prompt that answers may copy from. The model does not see them; they
+    /// change the time that sampling takes, and nothing else.
+    pub also: Vec<Vec<u32>>,
+}
+
+impl<'a> Request<'a> {
+    /// A request whose answers may copy from the prompt, themselves and each other.
+    pub fn new(prompt: &'a [u32], seeds: impl IntoIterator<Item = u64>) -> Self {
+        Self { prompt, seeds: seeds.into_iter().collect(), also: Vec::new() }
+    }
 }
 
 /// Why an answer ended.
@@ -63,32 +81,50 @@ pub fn generate(
     sampling: &Sampling,
     on_token: &mut dyn FnMut(usize),
 ) -> Result<Vec<Vec<Sample>>, ModelError> {
+    generate_with(model, requests, sampling, Drafts::default(), &mut |step| on_token(step.tokens))
+}
+
+/// As [`generate`], with a say in how far tokens are copied ahead. Samples do not depend on it.
+pub fn generate_with(
+    model: &Model,
+    requests: &[Request<'_>],
+    sampling: &Sampling,
+    drafts: Drafts,
+    on_step: &mut dyn FnMut(Step),
+) -> Result<Vec<Vec<Sample>>, ModelError> {
     sampling.check()?;
     let limits = limits(model, requests, sampling)?;
     let longest = requests.iter().zip(&limits).map(|(request, limit)| request.prompt.len() + limit);
     let mut decoder = Decoder::new(model, longest.max().unwrap_or(0));
+    let mut drafter = Drafter::new(drafts);
     let (mut answers, mut sequences, mut logits) = (Vec::new(), Vec::new(), Vec::new());
     for (at, request) in requests.iter().enumerate() {
+        drafter.add_request(request);
         if request.seeds.is_empty() {
             continue;
         }
         let (prompt, first) = decoder.prefill(request.prompt)?;
         for (sample, &seed) in request.seeds.iter().enumerate() {
-            answers.push(Answer::new((at, sample), seed, limits[at]));
+            answers.push(Answer::new((at, sample), drafter.add_answer(at), seed, limits[at]));
             sequences.push(Sequence::new(&model.config, prompt, request.prompt.len()));
             logits.extend_from_slice(&first);
         }
     }
     let mut finished = Vec::new();
+    let mut clock: Option<Instant> = None;
     while !answers.is_empty() {
         let drawn = draw_all(&mut logits, model.config.vocab, &answers, sampling)?;
-        on_token(drawn.len());
+        let tokens = drawn.iter().map(Vec::len).sum();
+        let step = Step { rows: logits.len() / model.config.vocab, tokens };
+        if let Some(started) = clock.replace(Instant::now()) {
+            drafter.time(step, started.elapsed());
+        }
+        on_step(step);
         let live: Vec<_> = answers.into_iter().zip(sequences).zip(drawn).collect();
         (answers, sequences) = (Vec::new(), Vec::new());
         for ((mut answer, mut sequence), drawn) in live {
-            sequence.position = requests[answer.place.0].prompt.len() + answer.sample.tokens.len();
-            sequence.token = drawn.token;
-            if answer.push(&drawn, sampling) {
+            if answer.push(&drawn, sampling, &mut drafter) {
+                answer.go_on(&model.config, (drawn.len(), &mut sequence), sampling, &drafter);
                 answers.push(answer);
                 sequences.push(sequence);
             } else {
@@ -147,42 +183,84 @@ fn limits(
 struct Answer {
     /// Request and sample.
     place: (usize, usize),
+    /// Its number among the texts of its request.
+    text: usize,
     seed: u64,
     limit: usize,
     sample: Sample,
+    /// What was copied ahead of the tokens that are drawn next.
+    guess: Guess,
 }
 
 impl Answer {
-    fn new(place: (usize, usize), seed: u64, limit: usize) -> Self {
+    fn new(place: (usize, usize), text: usize, seed: u64, limit: usize) -> Self {
         let sample = Sample { tokens: Vec::new(), log_probs: Vec::new(), finish: Finish::Length };
-        Self { place, seed, limit, sample }
+        Self { place, text, seed, limit, sample, guess: Guess::default() }
     }
 
-    /// Take a token; whether the answer goes on.
-    fn push(&mut self, drawn: &Drawn, sampling: &Sampling) -> bool {
-        self.sample.tokens.push(drawn.token);
-        self.sample.log_probs.push(drawn.log_prob);
-        if sampling.stop.contains(&drawn.token) {
+    /// The tokens that follow, from the logits after the last token and after each copied one,
+    /// (1 + copied, vocab): up to the first that differs from its copy.
+    fn draw(&self, logits: &mut [f32], sampling: &Sampling) -> Option<Vec<Drawn>> {
+        let draft = self.guess.draft();
+        let mut drawn = Vec::new();
+        for (at, row) in logits.chunks_exact_mut(logits.len() / (draft.len() + 1)).enumerate() {
+            let number = uniform(self.seed, (self.sample.tokens.len() + at) as u64);
+            let one = draw(row, sampling, number)?;
+            let token = one.token;
+            drawn.push(one);
+            if draft.get(at) != Some(&token) || sampling.stop.contains(&token) {
+                break;
+            }
+        }
+        Some(drawn)
+    }
+
+    /// Take tokens; whether the answer goes on.
+    fn push(&mut self, drawn: &[Drawn], sampling: &Sampling, drafter: &mut Drafter) -> bool {
+        let first = self.sample.tokens.len();
+        self.sample.tokens.extend(drawn.iter().map(|one| one.token));
+        self.sample.log_probs.extend(drawn.iter().map(|one| one.log_prob));
+        let tokens = &self.sample.tokens;
+        drafter.learn((self.place.0, self.text), &self.guess, &tokens[first..]);
+        if tokens.last().is_some_and(|last| sampling.stop.contains(last)) {
             self.sample.finish = Finish::Stop;
             return false;
         }
-        self.sample.tokens.len() < self.limit
+        tokens.len() < self.limit
+    }
+
+    /// Set up the next step, `drawn` tokens after the last.
+    fn go_on(
+        &mut self,
+        config: &Config,
+        (drawn, sequence): (usize, &mut Sequence),
+        sampling: &Sampling,
+        drafter: &Drafter,
+    ) {
+        let tokens = &self.sample.tokens;
+        let room = self.limit - tokens.len() - 1;
+        self.guess = drafter.guess((self.place.0, self.text), room, &sampling.stop);
+        sequence.go_on(config, drawn, tokens[tokens.len() - 1]);
+        sequence.tokens.extend_from_slice(self.guess.draft());
     }
 }
 
-/// One token for each answer from its row of logits.
+/// The next tokens of each answer from its rows of logits.
 fn draw_all(
     logits: &mut [f32],
     vocab: usize,
     answers: &[Answer],
     sampling: &Sampling,
-) -> Result<Vec<Drawn>, ModelError> {
-    logits
-        .par_chunks_exact_mut(vocab)
-        .zip(answers)
-        .map(|(row, answer)| {
-            let number = uniform(answer.seed, answer.sample.tokens.len() as u64);
-            draw(row, sampling, number).ok_or(ModelError::NotFinite)
-        })
+) -> Result<Vec<Vec<Drawn>>, ModelError> {
+    let mut rest = logits;
+    let mut asked = Vec::with_capacity(answers.len());
+    for answer in answers {
+        let (own, others) = rest.split_at_mut((answer.guess.draft().len() + 1) * vocab);
+        asked.push((answer, own));
+        rest = others;
+    }
+    asked
+        .into_par_iter()
+        .map(|(answer, rows)| answer.draw(rows, sampling).ok_or(ModelError::NotFinite))
         .collect()
 }

@@ -5,8 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-use patchrl_agent::{PromptConfig, SourceFile, messages};
-use patchrl_model::{Finish, Policy, Request, Sample};
+use patchrl_agent::{Format, PromptConfig, SourceFile, messages};
+use patchrl_model::{Finish, Policy, Request, Sample, diff_forms};
 use patchrl_patch::Tree as _;
 use patchrl_reward::{Answer, FsTree, Judge, Judgement, Mode, Ready};
 use patchrl_task::TaskId;
@@ -84,6 +84,12 @@ impl Roller<'_> {
         prompt(self.policy, self.prompt, ready)
     }
 
+    /// The task's files in the form of diffs, for the sampler to copy from.
+    fn diff_forms(&self, ready: &Ready) -> Result<Vec<Vec<u32>>, RolloutError> {
+        let forms = |file: SourceFile| diff_forms(&file.path, &file.text, &self.policy.tokenizer);
+        Ok(sources(ready)?.into_iter().flat_map(forms).collect())
+    }
+
     /// Draw and judge one group per task. `on_token` hears how many tokens came.
     pub fn roll(
         &self,
@@ -95,15 +101,15 @@ impl Roller<'_> {
         let started = Instant::now();
         let prompts: Vec<Prompt> =
             tasks.iter().map(|ready| self.prompt(ready)).collect::<Result<_, _>>()?;
-        let requests: Vec<Request<'_>> = prompts
-            .iter()
-            .map(|p| Request {
-                prompt: &p.tokens,
-                seeds: (0..at.group_size)
-                    .map(|sample| sample_seed(at.run, at.step, &p.task, sample))
-                    .collect(),
-            })
-            .collect();
+        let mut requests = Vec::with_capacity(prompts.len());
+        for (p, ready) in prompts.iter().zip(tasks) {
+            let seed = |sample| sample_seed(at.run, at.step, &p.task, sample);
+            let mut request = Request::new(&p.tokens, (0..at.group_size).map(seed));
+            if self.prompt.format == Format::Diff {
+                request.also = self.diff_forms(ready)?;
+            }
+            requests.push(request);
+        }
         let sampling = self.sampling.resolve(self.policy.tokenizer.eos().to_vec());
         let sampled = patchrl_model::generate(&self.policy.model, &requests, &sampling, on_token)?;
         let mut spent = Spent { sampling: started.elapsed(), ..Spent::default() };

@@ -26,7 +26,7 @@ fn two_updates_have_the_same_bits() {
     let how =
         Sampling { temperature: 1.0, top_p: 0.95, top_k: 0, max_new_tokens: 12, stop: Vec::new() };
     let texts = Texts::new(model.config.vocab, 40, &[]);
-    let request = Request { prompt: &texts.prompt, seeds: (0..9).collect() };
+    let request = Request::new(&texts.prompt, 0..9);
     let draw = || generate(&model, std::slice::from_ref(&request), &how, &mut |_| {}).unwrap();
     assert_eq!(draw(), draw());
 }

@@ -1,7 +1,8 @@
 //! Sampling against the full forward pass.
 
 use patchrl_model::{
-    Finish, Group, Model, ModelError, Request, Sample, Sampling, Target, generate,
+    Drafts, Finish, Group, Model, ModelError, Request, Sample, Sampling, Step, Target, generate,
+    generate_with,
 };
 
 use crate::tiny::{self, Texts};
@@ -40,7 +41,7 @@ fn greedy_takes_the_largest_logit_of_the_full_pass() {
     for (name, model) in models() {
         // Shorter than the windows of `tiny::variants`: the answer leaves them on its way.
         let texts = Texts::new(model.config.vocab, 13, &[]);
-        let request = Request { prompt: &texts.prompt, seeds: vec![1, 2] };
+        let request = Request::new(&texts.prompt, vec![1, 2]);
         let samples = &sample(&model, &[request], &sampling(0.0))[0];
         assert_eq!(samples[0], samples[1]);
         assert_eq!(samples[0].tokens.len(), 20);
@@ -57,7 +58,7 @@ fn log_probs_are_those_of_the_scorer() {
         let texts = Texts::new(model.config.vocab, 33, &[]);
         let mut how = sampling(0.7);
         (how.top_k, how.top_p) = (9, 0.9);
-        let request = Request { prompt: &texts.prompt, seeds: (0..11).collect() };
+        let request = Request::new(&texts.prompt, 0..11);
         let samples = &sample(&model, &[request], &how)[0];
         assert!(samples.iter().any(|sample| sample.tokens != samples[0].tokens));
         let answers = samples.iter().map(|sample| sample.tokens.as_slice()).collect();
@@ -79,7 +80,7 @@ fn truncation_never_picks_outside() {
     for (top_k, top_p) in [(3, 1.0), (0, 0.5), (5, 0.6)] {
         let mut how = sampling(1.3);
         (how.top_k, how.top_p, how.max_new_tokens) = (top_k, top_p, 8);
-        let request = Request { prompt: &texts.prompt, seeds: (0..40).collect() };
+        let request = Request::new(&texts.prompt, 0..40);
         for sample in &sample(&model, &[request], &how)[0] {
             for at in 0..sample.tokens.len() {
                 let logits = next(&model, &texts.prompt, &sample.tokens[..at]);
@@ -107,7 +108,7 @@ fn a_sample_does_not_depend_on_its_neighbours() {
     let requests: Vec<Request<'_>> = prompts
         .iter()
         .zip(&seeds)
-        .map(|(prompt, seeds)| Request { prompt, seeds: seeds.clone() })
+        .map(|(prompt, seeds)| Request::new(prompt, seeds.clone()))
         .collect();
     let mut drawn = 0;
     let together = generate(&model, &requests, &how, &mut |count| drawn += count).unwrap();
@@ -115,10 +116,116 @@ fn a_sample_does_not_depend_on_its_neighbours() {
     for ((prompt, seeds), together) in prompts.iter().zip(&seeds).zip(&together) {
         assert_eq!(together.len(), seeds.len());
         for (&seed, together) in seeds.iter().zip(together) {
-            let alone = sample(&model, &[Request { prompt, seeds: vec![seed] }], &how);
+            let alone = sample(&model, &[Request::new(prompt, vec![seed])], &how);
             assert_eq!(&alone[0][0], together, "seed {seed}");
         }
     }
+}
+
+/// Samples, and what the steps did in total.
+fn drafted(
+    model: &Model,
+    requests: &[Request<'_>],
+    sampling: &Sampling,
+    drafts: Drafts,
+) -> (Vec<Vec<Sample>>, Step) {
+    let mut total = Step { rows: 0, tokens: 0 };
+    let samples = generate_with(model, requests, sampling, drafts, &mut |step| {
+        total.rows += step.rows;
+        total.tokens += step.tokens;
+    });
+    (samples.unwrap(), total)
+}
+
+#[test]
+fn copying_ahead_changes_no_bit() {
+    for (name, model) in models() {
+        let texts = Texts::new(model.config.vocab, 40, &[9]);
+        let prompts = [&texts.prompt, &texts.answers[0]];
+        let requests = prompts.map(|prompt| Request::new(prompt, 0..5));
+        // Cold and truncated, so that answers repeat themselves.
+        for (temperature, top_k, stop) in
+            [(0.0, 0, vec![]), (0.4, 3, vec![1, 2, 3]), (1.0, 0, vec![5])]
+        {
+            let how = Sampling { top_k, stop, max_new_tokens: 60, ..sampling(temperature) };
+            let (plain, steps) = drafted(&model, &requests, &how, Drafts::Fixed(0));
+            assert_eq!(steps.rows, steps.tokens);
+            for drafts in [Drafts::Fixed(1), Drafts::Fixed(3), Drafts::Fixed(40), Drafts::Measured]
+            {
+                let (samples, steps) = drafted(&model, &requests, &how, drafts);
+                assert_eq!(samples, plain, "{name}, temperature {temperature}, {drafts:?}");
+                if drafts != Drafts::Measured {
+                    assert!(steps.rows > steps.tokens, "{name}: no draft was refused");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn texts_beside_the_prompt_are_copied_and_not_seen() {
+    let model = tiny::model(tiny::config(true, false));
+    let texts = Texts::new(model.config.vocab, 10, &[]);
+    let how = sampling(1.0);
+    let mut request = Request::new(&texts.prompt, [4]);
+    let plain = sample(&model, std::slice::from_ref(&request), &how);
+    request.also = vec![plain[0][0].tokens.clone()];
+    let mut steps = Vec::new();
+    let copied = generate_with(&model, &[request], &how, Drafts::Fixed(9), &mut |step| {
+        steps.push(step.tokens);
+    });
+    assert_eq!(copied.unwrap(), plain);
+    assert_eq!(steps, [1, 10, 9]);
+}
+
+#[test]
+fn copying_ahead_keeps_the_distribution() {
+    let model = tiny::model(tiny::config(true, false));
+    let texts = Texts::new(model.config.vocab, 200, &[]);
+    let how = Sampling { max_new_tokens: 4, ..sampling(1.0) };
+    let request = Request::new(&texts.prompt, 0..20_000);
+    let (samples, steps) = drafted(&model, &[request], &how, Drafts::Fixed(2));
+    // Every token that is seen again has a copy behind it, of two tokens where that many are left.
+    assert!(steps.rows > 100_000, "{steps:?}");
+    let probabilities = |answer: &[u32]| {
+        let weights: Vec<f64> =
+            next(&model, &texts.prompt, answer).iter().map(|&z| f64::from(z).exp()).collect();
+        let sum: f64 = weights.iter().sum();
+        weights.into_iter().map(move |weight| weight / sum).enumerate()
+    };
+    // Of the second and third token together, over all first tokens: both had copies.
+    let vocab = model.config.vocab;
+    let mut want = vec![0.0; vocab * vocab];
+    for (first, p) in probabilities(&[]) {
+        for (second, q) in probabilities(&[first as u32]) {
+            for (third, r) in probabilities(&[first as u32, second as u32]) {
+                want[second * vocab + third] += 20_000.0 * p * q * r;
+            }
+        }
+    }
+    let mut counts = vec![0.0; vocab * vocab];
+    for sample in &samples[0] {
+        counts[sample.tokens[1] as usize * vocab + sample.tokens[2] as usize] += 1.0;
+    }
+    // Cells that expect under 5 samples count as one.
+    let (mut cells, mut rest) = (Vec::new(), (0.0, 0.0));
+    for (&want, &count) in want.iter().zip(&counts) {
+        if want < 5.0 {
+            rest = (rest.0 + want, rest.1 + count);
+        } else {
+            cells.push((want, count));
+        }
+    }
+    cells.push(rest);
+    let chi: f64 =
+        cells.iter().map(|(want, count): &(f64, f64)| (count - want).powi(2) / want).sum();
+    let freedom = cells.len() as f64 - 1.0;
+    // 3 deviations: a true distribution fails once in a thousand seeds.
+    assert!(
+        cells.len() > 500 && (chi - freedom).abs() < 3.0 * (2.0 * freedom).sqrt(),
+        "{chi}, {freedom}"
+    );
+    println!("chi-square {chi:.0} with {freedom} degrees of freedom, {steps:?}");
 }
 
 #[test]
@@ -127,7 +234,7 @@ fn answers_end_at_a_stop_token_or_at_the_limit() {
     let texts = Texts::new(model.config.vocab, 10, &[]);
     let mut how = sampling(1.5);
     how.stop = vec![3, 4, 5, 6, 7, 8];
-    let request = Request { prompt: &texts.prompt, seeds: (0..30).collect() };
+    let request = Request::new(&texts.prompt, 0..30);
     let samples = &sample(&model, std::slice::from_ref(&request), &how)[0];
     assert!(samples.iter().any(|sample| sample.finish == Finish::Stop));
     for sample in samples {
@@ -148,7 +255,7 @@ fn answers_end_at_a_stop_token_or_at_the_limit() {
 fn bad_input_is_an_error() {
     let model = tiny::model(tiny::config(true, false));
     let ask = |prompt: &[u32], how: &Sampling| {
-        generate(&model, &[Request { prompt, seeds: vec![0] }], how, &mut |_| {}).unwrap_err()
+        generate(&model, &[Request::new(prompt, vec![0])], how, &mut |_| {}).unwrap_err()
     };
     assert!(matches!(ask(&[], &sampling(1.0)), ModelError::EmptyPrompt));
     assert!(matches!(ask(&[37], &sampling(1.0)), ModelError::TokenOutOfRange { token: 37, .. }));

@@ -89,40 +89,63 @@ impl WithSimd for Dots<'_> {
         // Inputs stay in the first cache while the weights pass by.
         let block = (L1_FLOATS / inner / TILE_X).max(1) * TILE_X;
         for (first, x) in x.chunks(block * inner).enumerate() {
-            for (column, w) in w.chunks(TILE_W * inner).enumerate() {
-                for (row, x) in x.chunks(TILE_X * inner).enumerate() {
-                    let row = first * block + row * TILE_X;
-                    let place = (&mut *out, row * outs + column * TILE_W, outs);
-                    match (x.len() / inner, w.len() / inner) {
-                        (TILE_X, TILE_W) => tile::<S, TILE_X, TILE_W>(simd, place, x, w, inner),
-                        (TILE_X, _) => tiles::<S, TILE_X, 1>(simd, place, x, w, inner),
-                        (_, TILE_W) => tiles::<S, 1, TILE_W>(simd, place, x, w, inner),
-                        (_, _) => tiles::<S, 1, 1>(simd, place, x, w, inner),
-                    }
+            let rows = x.len() / inner;
+            for (column, own) in w.chunks(TILE_W * inner).enumerate() {
+                // The first block brings the weights in, for the others too.
+                let next = if first == 0 { &w[column * TILE_W * inner + own.len()..] } else { &[] };
+                let next = &next[..next.len().min(own.len())];
+                let mut shares = next.chunks(next.len().div_ceil(rows.div_ceil(TILE_X)).max(1));
+                let mut row = 0;
+                while row < rows {
+                    fetch(shares.next().unwrap_or(&[]));
+                    let place = (&mut *out, (first * block + row) * outs + column * TILE_W, outs);
+                    let x = &x[row * inner..];
+                    row += match (rows - row, own.len() / inner) {
+                        (TILE_X.., TILE_W) => tile::<S, TILE_X, TILE_W>(simd, place, x, own, inner),
+                        (2.., TILE_W) => tile::<S, 2, TILE_W>(simd, place, x, own, inner),
+                        (_, TILE_W) => tile::<S, 1, TILE_W>(simd, place, x, own, inner),
+                        (TILE_X.., _) => narrow::<S, TILE_X>(simd, place, x, own, inner),
+                        _ => narrow::<S, 1>(simd, place, x, own, inner),
+                    };
                 }
             }
         }
     }
 }
 
-/// What is left at the edges, in smaller tiles. Each sum has the order of a whole tile's.
+/// Ask for numbers that will be read soon, a line of 64 bytes at a time.
+///
+/// Left alone, the processor fetches ahead only while it reads new weights, and memory rests
+/// while the rows after the first few are computed.
 #[inline(always)]
-fn tiles<S: Simd, const X: usize, const W: usize>(
+fn fetch(data: &[f32]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in data.chunks(16) {
+        #[expect(unsafe_code, reason = "the instruction takes a raw pointer")]
+        // SAFETY: the pointer comes from a slice, and a prefetch reads nothing that can be seen.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast());
+        }
+    }
+}
+
+/// Weight rows that do not fill a tile, one by one. Each sum has the order of a whole tile's.
+#[inline(always)]
+fn narrow<S: Simd, const X: usize>(
     simd: S,
     (out, at, outs): (&mut [f32], usize, usize),
     x: &[f32],
     w: &[f32],
     inner: usize,
-) {
-    for (row, x) in x.chunks_exact(X * inner).enumerate() {
-        for (column, w) in w.chunks_exact(W * inner).enumerate() {
-            let at = at + row * X * outs + column * W;
-            tile::<S, X, W>(simd, (out, at, outs), x, w, inner);
-        }
+) -> usize {
+    for (column, w) in w.chunks_exact(inner).enumerate() {
+        tile::<S, X, 1>(simd, (out, at + column, outs), x, w, inner);
     }
+    X
 }
 
-/// `X` rows of `x` against `W` rows of `w`.
+/// The first `X` rows of `x` against `W` rows of `w`; X.
 ///
 /// Loops count up to constants and the inner one calls no closure, so that they unroll
 /// and the sums stay in registers.
@@ -133,7 +156,7 @@ fn tile<S: Simd, const X: usize, const W: usize>(
     x: &[f32],
     w: &[f32],
     inner: usize,
-) {
+) -> usize {
     let whole = inner / lanes::<S>() * lanes::<S>();
     let steps = whole / lanes::<S>();
     let mut xs: [&[S::f32s]; X] = [&[]; X];
@@ -172,6 +195,7 @@ fn tile<S: Simd, const X: usize, const W: usize>(
             }
         }
     }
+    X
 }
 
 /// Numbers in one register.
