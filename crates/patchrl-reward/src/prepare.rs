@@ -178,7 +178,7 @@ impl Preparer {
         let hides_git = docker.export(&name, workdir, &base).map_err(fail)?;
         let place = ImagePlace { image: name, workdir: workdir.to_owned(), hides_git };
         let (base, planted) = match &task.start {
-            Start::Bug(bug) => self.planted(task, &base, bug)?,
+            Start::Bug(bug) => planted(task, &base, bug)?,
             Start::Commit | Start::Files(_) => (base, Changes::new()),
         };
         let own = environment.python.clone().filter(|it| it.contains('/'));
@@ -270,28 +270,9 @@ impl Preparer {
         }
         git::export(&self.mirror(task)?, &task.base_commit, &dest).map_err(fail)?;
         match &task.start {
-            Start::Bug(bug) => Ok(self.planted(task, &dest, bug)?.0),
+            Start::Bug(bug) => Ok(planted(task, &dest, bug)?.0),
             Start::Commit | Start::Files(_) => Ok(dest),
         }
-    }
-
-    /// The tree `clean` with a bug in it, and what the bug is.
-    fn planted(
-        &self,
-        task: &Task,
-        clean: &Path,
-        bug: &str,
-    ) -> Result<(PathBuf, Changes), PrepareError> {
-        let planted = changes(bug, &FsTree::new(clean)).map_err(|why| PrepareError::OwnPatch {
-            task: task.id.to_string(),
-            column: "bug_patch",
-            commit: task.base_commit.clone(),
-            why,
-        })?;
-        let dest = suffixed(clean, &digest(&[bug.as_bytes()]));
-        derive(clean, &dest, |tree| write_changes(tree, &planted))
-            .map_err(|source| PrepareError::Sandbox { task: task.id.to_string(), source })?;
-        Ok((dest, planted))
     }
 
     fn folder(&self, name: &str) -> Result<PathBuf, PrepareError> {
@@ -364,6 +345,20 @@ fn interpreter_of(image: &ImageName) -> &'static str {
     } else {
         "python3"
     }
+}
+
+/// The tree `clean` with a bug in it, and what the bug is.
+fn planted(task: &Task, clean: &Path, bug: &str) -> Result<(PathBuf, Changes), PrepareError> {
+    let planted = changes(bug, &FsTree::new(clean)).map_err(|why| PrepareError::OwnPatch {
+        task: task.id.to_string(),
+        column: "bug_patch",
+        commit: task.base_commit.clone(),
+        why,
+    })?;
+    let dest = suffixed(clean, &digest(&[bug.as_bytes()]));
+    derive(clean, &dest, |tree| write_changes(tree, &planted))
+        .map_err(|source| PrepareError::Sandbox { task: task.id.to_string(), source })?;
+    Ok((dest, planted))
 }
 
 /// What the test patch makes of the base tree.

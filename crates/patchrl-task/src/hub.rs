@@ -97,10 +97,12 @@ fn is_of(stem: &str, split: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use patchrl_hub::Expected;
+
     use super::*;
 
     fn chosen(split: Option<&str>, names: &[&str]) -> Result<Vec<String>, String> {
-        let remote = |name: &&str| Remote { name: (*name).into(), expected: Default::default() };
+        let remote = |name: &&str| Remote { name: (*name).into(), expected: Expected::default() };
         let files = names.iter().map(remote).collect();
         let set = DataSet { repo: "o/n".into(), split: split.map(str::to_owned) };
         let files = set.choose(&Listing { revision: "a".into(), files })?;

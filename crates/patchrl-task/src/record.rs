@@ -1,8 +1,8 @@
 //! One task: an issue, the tree it is about, the tests that decide, and the known answer.
 //!
 //! Owns the field names that SWE-bench rows use and what each field may hold. Unknown fields are
-//! kept and written back; rows of other forms get these names in `forms`. Does not read files (see [`crate::store`]) and does not parse patches
-//! beyond the paths they name.
+//! kept and written back; rows of other forms get these names in `forms`. Does not read files (see
+//! [`crate::store`]) and does not parse patches beyond the paths they name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
