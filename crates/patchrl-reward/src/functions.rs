@@ -1,8 +1,12 @@
 //! Problems of one function with assertions: `HumanEval` and MBPP.
 //!
-//! Owns the program that checks a sample, and running it in the sandbox: alone, without
-//! network, within limits. A sample passes if the program comes to its end, which it says with
-//! a word that no sample can know beforehand.
+//! Owns the programs that check a sample, and running them in the sandbox: alone, without
+//! network, within limits. For a benchmark's figure ([`Checker::run`]) a sample passes if the
+//! program comes to its end, which it says with a word that no sample can know beforehand. For
+//! training ([`Checker::judge`]) the program also says how far it came, and code that reaches for
+//! the run itself is refused. Does not ask the model (see `patchrl_agent::function_messages`).
+
+mod judge;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,17 +16,26 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use patchrl_sandbox::{Bytes, FileWrite, Job, Limits, Local, SandboxError, python};
+use patchrl_sandbox::python::Interpreter;
+use patchrl_sandbox::{Bytes, FileWrite, Job, Limits, Local, Output, SandboxError};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+pub use judge::{Shaping, code_of};
+
 /// A problem, of either benchmark.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problem {
     /// `HumanEval/0`, or MBPP's number.
     pub id: String,
+    /// What the function shall do, in words. Empty for `HumanEval`, whose prompt says it.
+    pub statement: String,
     /// What the function begins with; a sample goes on from there. Empty for MBPP.
     pub prompt: String,
+    /// Code that stands before the assertions. MBPP alone.
+    pub setup: String,
+    /// The assertions one by one. MBPP alone.
+    pub asserts: Vec<String>,
     /// Code that fails if the function is wrong.
     pub check: String,
     /// An answer that passes.
@@ -48,6 +61,9 @@ struct HumanEval {
 #[derive(Deserialize)]
 struct Mbpp {
     task_id: u64,
+    /// `prompt` in the sanitized part.
+    #[serde(default, alias = "prompt")]
+    text: String,
     code: String,
     test_list: Vec<String>,
     #[serde(default)]
@@ -61,19 +77,27 @@ impl Problem {
     pub fn from_row(row: &serde_json::Value) -> Result<Self, NoProblem> {
         if let Ok(it) = HumanEval::deserialize(row) {
             let check = format!("{}\ncheck({})\n", it.test, it.entry_point);
-            let solution = it.canonical_solution;
-            return Ok(Self { id: it.task_id, prompt: it.prompt, check, solution });
+            return Ok(Self {
+                id: it.task_id,
+                prompt: it.prompt,
+                check,
+                solution: it.canonical_solution,
+                ..Self::default()
+            });
         }
         let it = Mbpp::deserialize(row).map_err(|_| NoProblem)?;
-        let lines: Vec<&str> = it
-            .test_imports
-            .iter()
-            .chain([&it.test_setup_code])
-            .chain(&it.test_list)
-            .map(String::as_str)
-            .collect();
-        let check = lines.join("\n") + "\n";
-        Ok(Self { id: it.task_id.to_string(), prompt: String::new(), check, solution: it.code })
+        let lines: Vec<&str> =
+            it.test_imports.iter().chain([&it.test_setup_code]).map(String::as_str).collect();
+        let setup = lines.join("\n");
+        Ok(Self {
+            id: it.task_id.to_string(),
+            statement: it.text,
+            check: format!("{setup}\n{}\n", it.test_list.join("\n")),
+            setup,
+            asserts: it.test_list,
+            solution: it.code,
+            ..Self::default()
+        })
     }
 
     /// The program whose end means that the sample is right.
@@ -101,11 +125,14 @@ const RUN: &str = "import os, sys; text = open('sample.py').read(); os.remove('s
     exec(compile(text, 'sample.py', 'exec'), {'__name__': '__main__'})";
 
 /// Runs samples.
+#[derive(Clone, Copy)]
 pub struct Checker<'a> {
     /// Where.
     pub sandbox: &'a Local,
     /// An empty folder.
     pub empty: &'a Path,
+    /// By which.
+    pub interpreter: &'a Interpreter,
     /// How long one may take.
     pub wall: Duration,
     /// At the same time.
@@ -120,55 +147,46 @@ impl Checker<'_> {
         &self,
         samples: &[(&Problem, String)],
         progress: &(dyn Fn(u64) + Sync),
-    ) -> Result<Vec<Checked>, SandboxError> {
-        let interpreter = python::find_interpreter(None)?;
+    ) -> Vec<Checked> {
+        self.spread(samples.len(), progress, |at| {
+            let (problem, sample) = &samples[at];
+            self.check(at, problem, sample)
+        })
+    }
+
+    /// `work` on 0 to `count`, `workers` at a time; what it gave is in order.
+    fn spread<T: Send>(
+        &self,
+        count: usize,
+        progress: &(dyn Fn(u64) + Sync),
+        work: impl Fn(usize) -> T + Sync,
+    ) -> Vec<T> {
         let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
         thread::scope(|scope| {
-            for _ in 0..self.workers.max(1).min(samples.len()) {
+            for _ in 0..self.workers.max(1).min(count) {
                 scope.spawn(|| {
                     loop {
                         let at = next.fetch_add(1, Ordering::Relaxed);
-                        let Some((problem, sample)) = samples.get(at) else { break };
-                        let checked = self.check(at, problem, sample, &interpreter);
+                        if at >= count {
+                            break;
+                        }
+                        let made = work(at);
                         let mut done =
                             done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                        done.insert(at, checked);
+                        done.insert(at, made);
                         progress(done.len() as u64);
                     }
                 });
             }
         });
-        let done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        Ok(done.into_values().collect())
+        done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).into_values().collect()
     }
 
-    fn check(
-        &self,
-        at: usize,
-        problem: &Problem,
-        sample: &str,
-        interpreter: &python::Interpreter,
-    ) -> Checked {
-        let mut hash = Sha256::new();
-        hash.update(self.seed.to_le_bytes());
-        hash.update((at as u64).to_le_bytes());
-        let word = hash.finalize().iter().take(12).fold(String::new(), |mut word, byte| {
-            let _ = write!(word, "{byte:02x}");
-            word
-        });
-        let program = interpreter.path.display().to_string();
-        let mut job = Job::new(self.empty, [program.as_str(), "-I", "-B", "-c", RUN]);
-        let text = FileWrite::regular(problem.program(sample, &word));
-        job.writes = [("sample.py".to_owned(), Some(text))].into();
-        job.read_only.clone_from(&interpreter.prefixes);
-        job.limits = Limits {
-            wall: self.wall,
-            memory: Bytes::mib(1024),
-            processes: 32,
-            ..Limits::default()
-        };
+    fn check(&self, at: usize, problem: &Problem, sample: &str) -> Checked {
+        let word = self.word(&(at as u64).to_le_bytes());
+        let text = problem.program(sample, &word);
         let task_id = problem.id.clone();
-        match self.sandbox.run(&job).or_else(|_| self.sandbox.run(&job)) {
+        match self.start(RUN, ("sample.py", text)) {
             Err(e) => Checked { task_id, passed: None, ending: e.to_string(), seconds: 0.0 },
             Ok(output) => {
                 let said = String::from_utf8_lossy(&output.output);
@@ -177,6 +195,32 @@ impl Checker<'_> {
                 Checked { task_id, passed: Some(passed), ending, seconds }
             }
         }
+    }
+
+    /// A word that follows from the seed and `salt`.
+    fn word(&self, salt: &[u8]) -> String {
+        let mut hash = Sha256::new();
+        hash.update(self.seed.to_le_bytes());
+        hash.update(salt);
+        hash.finalize().iter().take(12).fold(String::new(), |mut word, byte| {
+            let _ = write!(word, "{byte:02x}");
+            word
+        })
+    }
+
+    /// Run `code` beside a file, twice if the first try is lost by our fault.
+    fn start(&self, code: &str, (file, text): (&str, String)) -> Result<Output, SandboxError> {
+        let program = self.interpreter.path.display().to_string();
+        let mut job = Job::new(self.empty, [program.as_str(), "-I", "-B", "-c", code]);
+        job.writes = [(file.to_owned(), Some(FileWrite::regular(text)))].into();
+        job.read_only.clone_from(&self.interpreter.prefixes);
+        job.limits = Limits {
+            wall: self.wall,
+            memory: Bytes::mib(1024),
+            processes: 32,
+            ..Limits::default()
+        };
+        self.sandbox.run(&job).or_else(|_| self.sandbox.run(&job))
     }
 }
 
