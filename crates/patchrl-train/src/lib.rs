@@ -116,7 +116,7 @@ impl TrainError {
                 Some("start `--from-scratch`, or take a model whose tokenizer has an `eos_token`".into())
             }
             Self::Data { .. } => Some(
-                "text is files and folders of UTF-8 (`text.suffixes` says which); chats are JSON \
+                "check the path; text is files and folders of UTF-8 (`text.suffixes` says which); chats are JSON \
                  lines {\"messages\": [{\"role\", \"content\"}]}"
                     .into(),
             ),
