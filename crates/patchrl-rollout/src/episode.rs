@@ -108,6 +108,9 @@ impl Roller<'_> {
     }
 }
 
+/// Judges the answers of all groups of a batch, by prompt and in order.
+pub type JudgeGroups<'j> = dyn Fn(&[Vec<Answer<'_>>]) -> Vec<Vec<Judgement>> + 'j;
+
 /// Prompts that are about to be answered, whoever judges the answers.
 pub struct Ask<'a> {
     /// The weights that answer.
@@ -124,7 +127,7 @@ impl Ask<'_> {
     /// Draw all groups in one batch and have them judged. `judge` gets the answers by prompt.
     pub fn groups(
         self,
-        judge: &dyn Fn(&[Vec<Answer<'_>>]) -> Vec<Vec<Judgement>>,
+        judge: &JudgeGroups<'_>,
         on_token: &mut dyn FnMut(usize),
     ) -> Result<(Vec<Group>, Spent), RolloutError> {
         let started = Instant::now();

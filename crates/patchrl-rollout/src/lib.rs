@@ -6,7 +6,7 @@ mod record;
 mod sampling;
 mod seed;
 
-pub use episode::{Ask, At, Attempt, Group, Prompt, Roller, Spent, prompt};
+pub use episode::{Ask, At, Attempt, Group, JudgeGroups, Prompt, Roller, Spent, prompt};
 pub use function::{FunctionRoller, function_prompt};
 pub use record::{Record, forget_after, records_path, write_records};
 pub use sampling::SamplingConfig;

@@ -31,8 +31,12 @@ impl Chats {
     /// Read a file of JSON lines.
     pub fn read(path: &Path) -> Result<Self, TrainError> {
         let bad = |why: String| TrainError::data(path, why);
+        let kind = fs_err::metadata(path).map_err(|e| bad(e.to_string()))?;
+        if !kind.is_file() {
+            return Err(bad("it is no file".into()));
+        }
         let file = fs_err::File::open(path).map_err(|e| bad(e.to_string()))?;
-        if file.metadata().map_err(|e| bad(e.to_string()))?.len() > MAX_FILE {
+        if kind.len() > MAX_FILE {
             return Err(bad(format!("it is larger than {} MiB; cut it", MAX_FILE >> 20)));
         }
         let mut chats = Vec::new();

@@ -63,8 +63,10 @@ impl Text {
             let kind = fs_err::metadata(path).map_err(|e| TrainError::data(path, e.to_string()))?;
             if kind.is_dir() {
                 below(path, &config.suffixes, 0, &mut files)?;
-            } else {
+            } else if kind.is_file() {
                 files.push(path.clone());
+            } else {
+                return Err(TrainError::data(path, "it is neither a file nor a folder".into()));
             }
         }
         let (mut text, mut left) = (Self::default(), config.max_bytes);
@@ -72,10 +74,6 @@ impl Text {
             let failed = |e: std::io::Error| TrainError::data(&path, e.to_string());
             let mut bytes = Vec::new();
             let file = fs_err::File::open(&path).map_err(failed)?;
-            if !file.metadata().map_err(failed)?.is_file() {
-                text.binary += 1;
-                continue;
-            }
             file.take(config.max_file_bytes + 1).read_to_end(&mut bytes).map_err(failed)?;
             let size = bytes.len() as u64;
             match String::from_utf8(bytes) {
@@ -184,6 +182,8 @@ mod tests {
         assert!(why.contains("no text"), "{why}");
         config.paths = vec![folder.path().join("nowhere")];
         assert!(Text::read(&config).unwrap_err().is_usage());
+        config.paths = vec!["/dev/null".into()];
+        assert!(Text::read(&config).unwrap_err().to_string().contains("neither"));
     }
 
     #[test]

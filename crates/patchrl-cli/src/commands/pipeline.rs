@@ -27,11 +27,11 @@ use crate::stage::{Images, Kind, Stage};
 #[derive(Debug, Subcommand)]
 pub(crate) enum Pipeline {
     /// Run the stages of a file: pretrain, sft, mbpp, grpo, in any order and number.
-    Run(Run),
+    Run(Stages),
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Run {
+pub(crate) struct Stages {
     /// The stages, as in `configs/stages.yaml`.
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -207,7 +207,7 @@ pub(crate) fn run(command: &Pipeline, environment: &Environment) -> anyhow::Resu
     Ok(Exit::Success)
 }
 
-impl Run {
+impl Stages {
     /// The flags as settings.
     fn over(&self) -> anyhow::Result<Mapping> {
         let mut over = Mapping::new();

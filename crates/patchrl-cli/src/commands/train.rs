@@ -26,7 +26,7 @@ pub(crate) enum Train {
     /// Next-token training on text, of a model that exists or of a new one.
     Pretrain(Pretrain),
     /// GRPO on MBPP: answers run with the problem's assertions in the sandbox.
-    Mbpp(Mbpp),
+    Mbpp(Problems),
 }
 
 /// Flags that all of them take.
@@ -146,7 +146,7 @@ pub(crate) struct Pretrain {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Mbpp {
+pub(crate) struct Problems {
     #[command(flatten)]
     shared: Shared,
     #[command(flatten)]
@@ -249,7 +249,7 @@ fn pretrain_settings(flags: &Pretrain) -> anyhow::Result<Settings> {
     Ok(s)
 }
 
-fn mbpp_settings(flags: &Mbpp) -> anyhow::Result<Settings> {
+fn mbpp_settings(flags: &Problems) -> anyhow::Result<Settings> {
     let mut s = shared_settings(&flags.shared)?;
     flags.groups.over(&mut s);
     s.mbpp.file = flags.mbpp.clone().or(s.mbpp.file);

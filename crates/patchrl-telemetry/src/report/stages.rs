@@ -140,7 +140,7 @@ impl StagesReport {
 
     fn page(&self, dir: &Path) -> Result<String, TelemetryError> {
         let mut out = head(&self.run);
-        let _ = write!(out, "<header><h1>{}</h1></header>\n", escape(&self.run));
+        let _ = writeln!(out, "<header><h1>{}</h1></header>", escape(&self.run));
         self.html_table(&mut out);
         out.push_str("<section><h2>What did not help</h2><ul>");
         for line in self.no_help() {
@@ -152,9 +152,9 @@ impl StagesReport {
         );
         for (end, run) in self.stages.iter().filter_map(|end| Some((end, end.run.as_ref()?))) {
             let records = journal::read(&dir.join(run).join("journal.jsonl"))?;
-            let _ = write!(
+            let _ = writeln!(
                 out,
-                "<section><h2>{}</h2><p><a href=\"{}/report.html\">its own report</a></p></section>\n",
+                "<section><h2>{}</h2><p><a href=\"{}/report.html\">its own report</a></p></section>",
                 escape(&end.name),
                 escape(run)
             );
@@ -185,9 +185,9 @@ impl StagesReport {
         for end in &self.stages {
             let _ = write!(out, "<td>{:.0}</td>", end.seconds);
         }
-        let _ = write!(
+        let _ = writeln!(
             out,
-            "</tr></tbody></table><p class=\"note\">{:.0} s in all, measuring included.</p></section>\n",
+            "</tr></tbody></table><p class=\"note\">{:.0} s in all, measuring included.</p></section>",
             self.seconds
         );
     }
@@ -240,6 +240,7 @@ fn put(path: &Path, text: &str) -> Result<(), TelemetryError> {
 
 #[cfg(test)]
 mod tests {
+    use super::Effect::{DidNotHelp, Helped, Hurt};
     use super::*;
 
     fn end(name: &str, loss: f64, share: f64) -> StageEnd {
@@ -262,7 +263,6 @@ mod tests {
         report.push(end("sft", 4.5, 0.2));
         let effects: Vec<Effect> =
             report.stages[1..].iter().flat_map(|s| &s.effects).map(|e| e.1).collect();
-        use Effect::{DidNotHelp, Helped, Hurt};
         assert_eq!(effects, [Helped, DidNotHelp, Hurt, Helped]);
         assert_eq!(
             report.no_help(),
