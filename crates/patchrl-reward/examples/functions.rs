@@ -32,10 +32,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         workers: 2,
         seed: 0,
     };
-    let asked: Vec<_> = problems
-        .iter()
-        .map(|it| (it, Answer { text: &it.solution, truncated: false }))
-        .collect();
+    let asked: Vec<_> =
+        problems.iter().map(|it| (it, Answer { text: &it.solution, truncated: false })).collect();
     let started = Instant::now();
     let judged = checker.judge(&asked, Shaping::default());
     let mut counts = BTreeMap::<&str, usize>::new();
