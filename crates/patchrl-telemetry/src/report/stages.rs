@@ -36,13 +36,16 @@ pub enum Goal {
     Share,
 }
 
+/// The part of a loss by which it must change to count as moved.
+const LOSS_MOVES: f64 = 0.01;
+
 /// What a stage did to a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
     /// Better than before.
     Helped,
-    /// As before, or no further from it than two standard errors of the difference.
+    /// As before: a share within two standard errors of the difference, a loss within 1 %.
     DidNotHelp,
     /// Worse than before.
     Hurt,
@@ -100,16 +103,17 @@ impl StagesReport {
         self.stages.push(end);
     }
 
-    /// What did not help: one line for each stage and figure.
+    /// What did not help, and what hurt: a line for each stage, with the figures before and after.
     pub fn no_help(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for pair in self.stages.windows(2) {
-            for (name, effect) in pair[1].effects.iter().filter(|(_, e)| *e != Effect::Helped) {
-                let of = |end: &StageEnd| end.figures.iter().find(|it| it.name == *name).map(shown);
-                let (before, after) = (of(&pair[0]), of(&pair[1]));
-                let values =
-                    format!("{} to {}", before.unwrap_or_default(), after.unwrap_or_default());
-                lines.push(format!("{} {}: {name}, {values}", pair[1].name, effect.words()));
+            for wanted in [Effect::DidNotHelp, Effect::Hurt] {
+                let effects = pair[1].effects.iter().filter(|(_, effect)| *effect == wanted);
+                let told: Vec<String> =
+                    effects.filter_map(|(name, _)| told(name, &pair[0], &pair[1])).collect();
+                if !told.is_empty() {
+                    lines.push(format!("{} {}: {}", pair[1].name, wanted.words(), told.join("; ")));
+                }
             }
         }
         lines
@@ -148,7 +152,8 @@ impl StagesReport {
         }
         out.push_str(
             "</ul><p class=\"note\">A share that moved by less than two standard errors of the \
-             difference counts as not moved.</p></section>\n",
+             difference counts as not moved, and so does a loss that moved by less than \
+             1 %.</p></section>\n",
         );
         for (end, run) in self.stages.iter().filter_map(|end| Some((end, end.run.as_ref()?))) {
             let records = journal::read(&dir.join(run).join("journal.jsonl"))?;
@@ -203,6 +208,14 @@ impl StagesReport {
     }
 }
 
+/// A figure before and after a stage; the value alone where it is the same.
+fn told(name: &str, before: &StageEnd, after: &StageEnd) -> Option<String> {
+    let of = |end: &StageEnd| end.figures.iter().find(|it| it.name == name).map(shown);
+    let (before, after) = (of(before)?, of(after)?);
+    let values = if before == after { after } else { format!("{before} to {after}") };
+    Some(format!("{name} ({values})"))
+}
+
 fn shown(figure: &Figure) -> String {
     match figure.goal {
         Goal::Loss => self::figure(figure.value),
@@ -213,7 +226,7 @@ fn shown(figure: &Figure) -> String {
 fn effect(before: &Figure, after: &Figure) -> Effect {
     let (gain, noise) = match after.goal {
         // Both on the same tokens: no draw stands between them.
-        Goal::Loss => (before.value - after.value, 0.0),
+        Goal::Loss => (before.value - after.value, LOSS_MOVES * before.value),
         Goal::Share => (after.value - before.value, 2.0 * spread(before, after)),
     };
     if gain > noise {
@@ -261,12 +274,17 @@ mod tests {
         report.push(end("start", 8.0, 0.0));
         report.push(end("pretrain", 4.0, 0.01));
         report.push(end("sft", 4.5, 0.2));
+        report.push(end("mbpp", 4.52, 0.2));
         let effects: Vec<Effect> =
             report.stages[1..].iter().flat_map(|s| &s.effects).map(|e| e.1).collect();
-        assert_eq!(effects, [Helped, DidNotHelp, Hurt, Helped]);
+        assert_eq!(effects, [Helped, DidNotHelp, Hurt, Helped, DidNotHelp, DidNotHelp]);
         assert_eq!(
             report.no_help(),
-            ["pretrain did not help: <passes>, 0.0 % to 1.0 %", "sft hurt: loss, 4 to 4.5"]
+            [
+                "pretrain did not help: <passes> (0.0 % to 1.0 %)",
+                "sft hurt: loss (4 to 4.5)",
+                "mbpp did not help: loss (4.5 to 4.52); <passes> (20.0 %)"
+            ]
         );
         let folder = tempfile::tempdir().unwrap();
         let page = fs_err::read_to_string(report.write(folder.path()).unwrap()).unwrap();
