@@ -1,7 +1,9 @@
 //! One episode: what the model is asked, and what a perfect answer looks like.
 
 mod answer;
+mod function;
 mod prompt;
 
 pub use answer::{Change, gold_answer};
+pub use function::{function_answer, function_messages};
 pub use prompt::{Format, PromptConfig, SourceFile, messages};

@@ -91,8 +91,8 @@ impl Listener for Console {
         let line = match event {
             Event::PhaseStarted { phase } => format!("phase {phase}"),
             Event::SftStep(s) => format!(
-                "  sft {}/{}  loss {:.3}  lr {:.1e}  grad {:.2}  {:.1} s",
-                s.step, self.steps, s.loss, s.lr, s.grad_norm, s.seconds
+                "  {} {}/{}  loss {:.3}  lr {:.1e}  grad {:.2}  {:.1} s",
+                s.phase, s.step, self.steps, s.loss, s.lr, s.grad_norm, s.seconds
             ),
             Event::StepEnded(s) => format!(
                 "  {} {}/{}  reward {:.3} ± {:.3}  patches {} applied {} passed {} of {}  silent groups {}{}  \
@@ -114,6 +114,9 @@ impl Listener for Console {
                 s.reward_s,
                 s.update_s
             ),
+            Event::Validated(v) => {
+                format!("  held-out loss {:.4} on {} tokens", v.loss, v.tokens)
+            }
             Event::CheckpointWritten { path, .. } => format!("  checkpoint {path}"),
             Event::Resumed { phase, step } => format!("resumed after step {step} ({phase})"),
             Event::Warning { message } => format!("warning: {message}"),

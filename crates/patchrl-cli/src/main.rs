@@ -8,8 +8,11 @@ mod console;
 mod exit;
 mod jsonl;
 mod printer;
+mod problems;
 mod session;
 mod settings;
+mod stage;
+mod training;
 
 use std::process::ExitCode;
 

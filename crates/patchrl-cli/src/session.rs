@@ -17,7 +17,7 @@ use patchrl_rollout::{Group, Roller, SamplingConfig};
 use patchrl_sandbox::host::{self, Trusted};
 use patchrl_sandbox::{Docker, DockerSettings, Limits, Local, Places, Tell, TierChoice};
 use patchrl_task::{DataSet, Split, Task};
-use patchrl_train::Listener as _;
+use patchrl_train::{Listener as _, Material};
 use sha2::{Digest as _, Sha256};
 
 use crate::console::Console;
@@ -109,6 +109,11 @@ impl<'a> Session<'a> {
         Ok(tasks)
     }
 
+    /// Tasks as something to learn from, judged here.
+    pub(crate) fn material<'m>(&'m self, ready: &'m [Ready]) -> Material<'m> {
+        Material::Tasks { ready, judge: &self.judge, prompt: &self.settings.prompt }
+    }
+
     /// Make tasks ready: trees, interpreters, environments.
     pub(crate) fn prepare(
         &self,
@@ -135,13 +140,25 @@ impl<'a> Session<'a> {
         console: &mut Console,
         on_groups: &mut dyn FnMut(&[Group]),
     ) -> anyhow::Result<Shares> {
-        let settings = self.settings;
-        let sampling =
-            SamplingConfig { temperature: settings.eval.temperature, ..settings.sampling.clone() };
-        let tasks = match settings.eval.limit {
+        let eval = &self.settings.eval;
+        let tasks = match eval.limit {
             0 => tasks,
             limit => &tasks[..limit.min(tasks.len())],
         };
+        self.measure_as(policy, tasks, (eval.samples, eval.temperature), console, on_groups)
+    }
+
+    /// The same with so many answers to each task, drawn at this temperature.
+    pub(crate) fn measure_as(
+        &self,
+        policy: &Policy,
+        tasks: &[Ready],
+        (samples, temperature): (u32, f32),
+        console: &mut Console,
+        on_groups: &mut dyn FnMut(&[Group]),
+    ) -> anyhow::Result<Shares> {
+        let settings = self.settings;
+        let sampling = SamplingConfig { temperature, ..settings.sampling.clone() };
         let evaluator = Evaluator {
             roller: Roller {
                 policy,
@@ -149,11 +166,10 @@ impl<'a> Session<'a> {
                 sampling: &sampling,
                 judge: &self.judge,
             },
-            samples: settings.eval.samples,
+            samples,
             seed: settings.train.seed,
         };
-        let most =
-            tasks.len() as u64 * u64::from(settings.eval.samples) * sampling.max_new_tokens as u64;
+        let most = tasks.len() as u64 * u64::from(samples) * sampling.max_new_tokens as u64;
         let shares = evaluator.run(
             tasks,
             &mut |drawn| console.progress("tokens drawn", drawn, most),

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 
 use patchrl_agent::PromptConfig;
 use patchrl_eval::EvalConfig;
+use patchrl_model::Scratch;
 use patchrl_reward::RewardConfig;
 use patchrl_rollout::SamplingConfig;
-use patchrl_train::{PhaseConfig, TrainConfig};
+use patchrl_train::{PhaseConfig, TextConfig, TrainConfig};
 use serde::{Deserialize, Serialize};
 use serde_norway::Value;
 use sha2::{Digest as _, Sha256};
@@ -34,6 +35,17 @@ pub(crate) struct Settings {
     pub(crate) test_timeout: u64,
     /// Train on this many tasks at most; 0 takes all.
     pub(crate) train_limit: usize,
+    /// `train pretrain` begins with a new model of these sizes, and not with `model`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) from_scratch: Option<Scratch>,
+    /// Text to pretrain on.
+    pub(crate) text: TextConfig,
+    /// `train sft` learns from these chats (JSON lines), or from the solutions of `mbpp`, and not
+    /// from tasks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) chats: Option<PathBuf>,
+    /// Problems of one function.
+    pub(crate) mbpp: MbppData,
     /// The reward's numbers, its components and its guard.
     pub(crate) reward: RewardConfig,
     /// How tasks are put to the model.
@@ -44,6 +56,26 @@ pub(crate) struct Settings {
     pub(crate) train: TrainConfig,
     /// How held-out tasks are measured.
     pub(crate) eval: EvalConfig,
+}
+
+/// MBPP's file, and which of its problems are for what.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct MbppData {
+    /// `mbpp.jsonl` as published, also `.gz`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) file: Option<PathBuf>,
+    /// First and last `task_id` to train on.
+    pub(crate) train: (u64, u64),
+    /// First and last `task_id` to measure on.
+    pub(crate) held_out: (u64, u64),
+}
+
+impl Default for MbppData {
+    /// The parts that the paper gives.
+    fn default() -> Self {
+        Self { file: None, train: (601, 974), held_out: (11, 510) }
+    }
 }
 
 /// Where tests run.
@@ -75,6 +107,10 @@ impl Default for Settings {
             workers: 2,
             test_timeout: 300,
             train_limit: 0,
+            from_scratch: None,
+            text: TextConfig::default(),
+            chats: None,
+            mbpp: MbppData::default(),
             reward: RewardConfig::default(),
             prompt: PromptConfig::default(),
             sampling: SamplingConfig::default(),
@@ -208,6 +244,9 @@ impl Settings {
         let wrong = |why: String| SettingsError::Value { path: path.into(), why };
         self.train.check().map_err(|why| wrong(why.replacen('`', "`train.", 1)))?;
         self.sampling.check().map_err(wrong)?;
+        if let Some(sizes) = &self.from_scratch {
+            sizes.check().map_err(|why| wrong(why.replacen('`', "`from_scratch.", 1)))?;
+        }
         self.reward.resolve().map_err(|fault| wrong(fault.to_string()))?;
         if self.workers == 0 {
             return Err(wrong("`workers` is 0, so nothing would be judged".into()));

@@ -1,210 +1,59 @@
-//! Problems of one function with assertions: `HumanEval` and MBPP.
-//!
-//! Owns the program that checks a sample, and running it in the sandbox: alone, without
-//! network, within limits. A sample passes if the program comes to its end, which it says with
-//! a word that no sample can know beforehand.
+//! Answers to problems of one function, counted.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-use std::time::Duration;
+use std::time::Instant;
 
-use patchrl_sandbox::{Bytes, FileWrite, Job, Limits, Local, SandboxError, python};
-use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
+use patchrl_reward::{Outcome, Problem};
+use patchrl_rollout::{At, FunctionRoller, RolloutError};
 
-/// A problem, of either benchmark.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// `HumanEval/0`, or MBPP's number.
-    pub id: String,
-    /// What the function begins with; a sample goes on from there. Empty for MBPP.
-    pub prompt: String,
-    /// Code that fails if the function is wrong.
-    pub check: String,
-    /// An answer that passes.
-    pub solution: String,
-}
-
-/// A row that is no problem of either benchmark.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "a problem has `task_id` with `prompt`, `test`, `entry_point` (HumanEval) or `test_list` (MBPP)"
-)]
-pub struct NoProblem;
-
-#[derive(Deserialize)]
-struct HumanEval {
-    task_id: String,
-    prompt: String,
-    canonical_solution: String,
-    test: String,
-    entry_point: String,
-}
-
-#[derive(Deserialize)]
-struct Mbpp {
-    task_id: u64,
-    code: String,
-    test_list: Vec<String>,
-    #[serde(default)]
-    test_setup_code: String,
-    #[serde(default)]
-    test_imports: Vec<String>,
-}
-
-impl Problem {
-    /// Read a row of `HumanEval`, of MBPP or of its sanitized part.
-    pub fn from_row(row: &serde_json::Value) -> Result<Self, NoProblem> {
-        if let Ok(it) = HumanEval::deserialize(row) {
-            let check = format!("{}\ncheck({})\n", it.test, it.entry_point);
-            let solution = it.canonical_solution;
-            return Ok(Self { id: it.task_id, prompt: it.prompt, check, solution });
-        }
-        let it = Mbpp::deserialize(row).map_err(|_| NoProblem)?;
-        let lines: Vec<&str> = it
-            .test_imports
-            .iter()
-            .chain([&it.test_setup_code])
-            .chain(&it.test_list)
-            .map(String::as_str)
-            .collect();
-        let check = lines.join("\n") + "\n";
-        Ok(Self { id: it.task_id.to_string(), prompt: String::new(), check, solution: it.code })
-    }
-
-    /// The program whose end means that the sample is right.
-    fn program(&self, sample: &str, word: &str) -> String {
-        let Self { prompt, check, .. } = self;
-        format!("{prompt}{sample}\n\n{check}\nprint(\"\\n{word}\")\n")
-    }
-}
-
-/// What became of a sample.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Checked {
-    /// The problem.
-    pub task_id: String,
-    /// It passes; nothing if we could not tell.
-    pub passed: Option<bool>,
-    /// How the program ended, or why we could not tell.
-    pub ending: String,
-    /// Wall seconds.
+/// Shares of the answers that could be judged, from 0 to 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct FunctionShares {
+    /// Answers whose code Python can read.
+    pub compiles: f64,
+    /// Answers whose code comes to its end.
+    pub runs: f64,
+    /// Answers that pass every assertion.
+    pub passes: f64,
+    /// Answers judged: the denominator.
+    pub samples: u64,
+    /// Answers lost by our own fault.
+    pub lost: u64,
+    /// Wall time.
     pub seconds: f64,
 }
 
-/// The program is read, and gone, before a line of it runs.
-const RUN: &str = "import os, sys; text = open('sample.py').read(); os.remove('sample.py'); \
-    exec(compile(text, 'sample.py', 'exec'), {'__name__': '__main__'})";
+/// Problems sampled in one batch: bounds the memory of their key-value caches.
+const BATCH: usize = 32;
 
-/// Runs samples.
-pub struct Checker<'a> {
-    /// Where.
-    pub sandbox: &'a Local,
-    /// An empty folder.
-    pub empty: &'a Path,
-    /// How long one may take.
-    pub wall: Duration,
-    /// At the same time.
-    pub workers: usize,
-    /// Of the words at the programs' ends.
-    pub seed: u64,
-}
-
-impl Checker<'_> {
-    /// Run all samples, in any order; the answers are in the samples' order.
-    pub fn run(
-        &self,
-        samples: &[(&Problem, String)],
-        progress: &(dyn Fn(u64) + Sync),
-    ) -> Result<Vec<Checked>, SandboxError> {
-        let interpreter = python::find_interpreter(None)?;
-        let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
-        thread::scope(|scope| {
-            for _ in 0..self.workers.max(1).min(samples.len()) {
-                scope.spawn(|| {
-                    loop {
-                        let at = next.fetch_add(1, Ordering::Relaxed);
-                        let Some((problem, sample)) = samples.get(at) else { break };
-                        let checked = self.check(at, problem, sample, &interpreter);
-                        let mut done =
-                            done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                        done.insert(at, checked);
-                        progress(done.len() as u64);
-                    }
-                });
+/// Ask every problem `samples` times and count. `on_token` hears the tokens drawn so far.
+pub fn function_shares(
+    roller: &FunctionRoller<'_>,
+    problems: &[&Problem],
+    (seed, samples): (u64, u32),
+    on_token: &mut dyn FnMut(u64),
+) -> Result<FunctionShares, RolloutError> {
+    let started = Instant::now();
+    let (mut counts, mut lost, mut judged, mut drawn) = ([0_u64; 3], 0, 0, 0);
+    // No training step has this number, so no evaluation repeats a rollout's seeds.
+    let at = At { run: seed, step: u64::MAX, group_size: samples };
+    for batch in problems.chunks(BATCH) {
+        let (groups, _) = roller.roll(batch, at, &mut |tokens| {
+            drawn += tokens as u64;
+            on_token(drawn);
+        })?;
+        for attempt in groups.iter().flat_map(|group| &group.attempts) {
+            let judgement = &attempt.judgement;
+            if judgement.reward.is_none() {
+                lost += 1;
+                continue;
             }
-        });
-        let done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        Ok(done.into_values().collect())
-    }
-
-    fn check(
-        &self,
-        at: usize,
-        problem: &Problem,
-        sample: &str,
-        interpreter: &python::Interpreter,
-    ) -> Checked {
-        let mut hash = Sha256::new();
-        hash.update(self.seed.to_le_bytes());
-        hash.update((at as u64).to_le_bytes());
-        let word = hash.finalize().iter().take(12).fold(String::new(), |mut word, byte| {
-            let _ = write!(word, "{byte:02x}");
-            word
-        });
-        let program = interpreter.path.display().to_string();
-        let mut job = Job::new(self.empty, [program.as_str(), "-I", "-B", "-c", RUN]);
-        let text = FileWrite::regular(problem.program(sample, &word));
-        job.writes = [("sample.py".to_owned(), Some(text))].into();
-        job.read_only.clone_from(&interpreter.prefixes);
-        job.limits = Limits {
-            wall: self.wall,
-            memory: Bytes::mib(1024),
-            processes: 32,
-            ..Limits::default()
-        };
-        let task_id = problem.id.clone();
-        match self.sandbox.run(&job).or_else(|_| self.sandbox.run(&job)) {
-            Err(e) => Checked { task_id, passed: None, ending: e.to_string(), seconds: 0.0 },
-            Ok(output) => {
-                let said = String::from_utf8_lossy(&output.output);
-                let passed = output.success() && said.trim_end().ends_with(&word);
-                let (ending, seconds) = (output.ending.to_string(), output.wall.as_secs_f64());
-                Checked { task_id, passed: Some(passed), ending, seconds }
-            }
+            judged += 1;
+            counts[0] += u64::from(judgement.parts.valid_diff);
+            counts[1] += u64::from(judgement.parts.applied);
+            counts[2] += u64::from(judgement.outcome == Outcome::Resolved);
         }
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn rows_of_both_benchmarks_are_read() {
-        let human = Problem::from_row(&json!({
-            "task_id": "HumanEval/0", "prompt": "def f(x):\n", "canonical_solution": "    return x\n",
-            "test": "def check(f):\n    assert f(1) == 1", "entry_point": "f",
-        }))
-        .unwrap();
-        assert_eq!(
-            human.program("    return x\n", "w"),
-            "def f(x):\n    return x\n\n\ndef check(f):\n    assert f(1) == 1\ncheck(f)\n\nprint(\"\\nw\")\n"
-        );
-        let mbpp = Problem::from_row(&json!({
-            "task_id": 2, "code": "def f(): return 1", "test_list": ["assert f() == 1"],
-            "test_imports": ["import math"],
-        }))
-        .unwrap();
-        assert_eq!(
-            (mbpp.id.as_str(), mbpp.check.as_str()),
-            ("2", "import math\n\nassert f() == 1\n")
-        );
-        assert_eq!(Problem::from_row(&json!({"task_id": 2})), Err(NoProblem));
-    }
+    let [compiles, runs, passes] = counts.map(|count| count as f64 / judged.max(1) as f64);
+    let seconds = started.elapsed().as_secs_f64();
+    Ok(FunctionShares { compiles, runs, passes, samples: judged, lost, seconds })
 }

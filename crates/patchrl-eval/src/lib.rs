@@ -1,5 +1,5 @@
 //! How good is it: shares of answers that are a patch, that apply, that resolve; the SWE-bench
-//! harness's verdicts and reports; problems of one function; comparisons of two runs.
+//! harness's verdicts and reports; shares of problems of one function; comparisons of two runs.
 
 mod answers;
 mod compare;
@@ -13,7 +13,7 @@ mod verdicts;
 pub use answers::{Answered, Answers};
 pub use compare::{Comparison, compare, pass_at_k};
 pub use crew::crew;
-pub use functions::{Checked, Checker, NoProblem, Problem};
+pub use functions::{FunctionShares, function_shares};
 pub use lines::LinesError;
 pub use shares::{EvalConfig, Evaluator, Shares};
 pub use verdicts::{Verdict, Verdicts, Work};

@@ -1,10 +1,12 @@
 //! Text to tokens and back, as the model's own tokenizer does it.
 //!
-//! Owns loading (`tokenizer.json` with `tokenizer_config.json`, or a GGUF file's metadata), the
+//! Owns loading (`tokenizer.json` with `tokenizer_config.json`, or a GGUF file's metadata), learning
+//! one from text, the
 //! rule that text from outside never becomes a special token by accident, and saving. Does not
 //! know about roles and turns (see `chat`).
 
 mod from_gguf;
+mod trained;
 
 use std::path::Path;
 
@@ -13,6 +15,8 @@ use tokenizers::Tokenizer as Inner;
 
 use crate::ModelError;
 use crate::weights::gguf::Gguf;
+
+pub(crate) use trained::{END_OF_TEXT, END_OF_TURN, SMALLEST};
 
 const TOKENIZER: &str = "tokenizer.json";
 const SETTINGS: &str = "tokenizer_config.json";
@@ -55,6 +59,17 @@ impl Tokenizer {
         let (tokenizer, settings) = from_gguf::describe(gguf)?;
         let bytes = tokenizer.to_string();
         Self::build(bytes.as_bytes(), settings, gguf.path())
+    }
+
+    /// Learn a byte-level BPE of at most `vocab` tokens from `texts`.
+    pub(crate) fn learn(texts: &[&str], vocab: usize) -> Result<Self, ModelError> {
+        let (json, settings) = trained::learn(texts, vocab)?;
+        Self::build(json.as_bytes(), settings, Path::new("from_scratch"))
+    }
+
+    /// The token that stands between documents: `<|endoftext|>`, else the one that ends answers.
+    pub fn separator(&self) -> Option<u32> {
+        self.id(END_OF_TEXT).or_else(|| self.eos.first().copied())
     }
 
     fn build(json: &[u8], settings: Map<String, Value>, path: &Path) -> Result<Self, ModelError> {

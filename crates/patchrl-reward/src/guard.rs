@@ -13,6 +13,8 @@ use std::sync::LazyLock;
 
 use patchrl_patch::{Changes, Entry, Mode, Tree};
 
+pub(crate) use reach::reaches;
+
 pub use self::policy::{CodePolicy, FilePolicy, GuardConfig, PresetGuard};
 use crate::component::Added;
 use crate::tree::{FsTree, is_inside};

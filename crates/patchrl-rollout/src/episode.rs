@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use patchrl_agent::{Format, PromptConfig, SourceFile, messages};
-use patchrl_model::{Finish, Policy, Request, Sample, diff_forms};
+use patchrl_model::{Finish, Message, Policy, Request, Sample, diff_forms};
 use patchrl_patch::Tree as _;
 use patchrl_reward::{Answer, FsTree, Judge, Judgement, Mode, Ready};
 use patchrl_task::TaskId;
@@ -22,6 +22,8 @@ pub struct Prompt {
     pub text: String,
     /// The same as tokens.
     pub tokens: Vec<u32>,
+    /// Texts that answers may copy from and the policy does not see, as tokens.
+    pub also: Vec<Vec<u32>>,
 }
 
 /// A prompt and its group of judged answers.
@@ -99,41 +101,86 @@ impl Roller<'_> {
         on_token: &mut dyn FnMut(usize),
     ) -> Result<(Vec<Group>, Spent), RolloutError> {
         let started = Instant::now();
-        let prompts: Vec<Prompt> =
+        let mut prompts: Vec<Prompt> =
             tasks.iter().map(|ready| self.prompt(ready)).collect::<Result<_, _>>()?;
-        let mut requests = Vec::with_capacity(prompts.len());
-        for (p, ready) in prompts.iter().zip(tasks) {
-            let seed = |sample| sample_seed(at.run, at.step, &p.task, sample);
-            let mut request = Request::new(&p.tokens, (0..at.group_size).map(seed));
-            if self.prompt.format == Format::Diff {
-                request.also = self.diff_forms(ready)?;
+        if self.prompt.format == Format::Diff {
+            for (prompt, ready) in prompts.iter_mut().zip(tasks) {
+                prompt.also = self.diff_forms(ready)?;
             }
-            requests.push(request);
         }
+        let preparing = started.elapsed();
+        let judge = |answers: &[Vec<Answer<'_>>]| {
+            let of =
+                |(ready, answers): (&&Ready, &Vec<_>)| self.judge.judge_group(ready, answers, mode);
+            tasks.iter().zip(answers).map(of).collect()
+        };
+        let ask = Ask { policy: self.policy, sampling: self.sampling, prompts, at };
+        let (groups, mut spent) = ask.groups(&judge, on_token)?;
+        spent.sampling += preparing;
+        Ok((groups, spent))
+    }
+}
+
+/// Judges the answers of all groups of a batch, by prompt and in order.
+pub type JudgeGroups<'j> = dyn Fn(&[Vec<Answer<'_>>]) -> Vec<Vec<Judgement>> + 'j;
+
+/// Prompts that are about to be answered, whoever judges the answers.
+pub struct Ask<'a> {
+    /// The weights that answer.
+    pub policy: &'a Policy,
+    /// How answers are drawn.
+    pub sampling: &'a SamplingConfig,
+    /// What is asked.
+    pub prompts: Vec<Prompt>,
+    /// Where the seeds come from.
+    pub at: At,
+}
+
+impl Ask<'_> {
+    /// Draw all groups in one batch and have them judged. `judge` gets the answers by prompt.
+    pub fn groups(
+        self,
+        judge: &JudgeGroups<'_>,
+        on_token: &mut dyn FnMut(usize),
+    ) -> Result<(Vec<Group>, Spent), RolloutError> {
+        let started = Instant::now();
+        let At { run, step, group_size } = self.at;
+        let requests: Vec<Request<'_>> = self
+            .prompts
+            .iter()
+            .map(|p| {
+                let seeds = (0..group_size).map(|n| sample_seed(run, step, &p.task, n));
+                Request { also: p.also.clone(), ..Request::new(&p.tokens, seeds) }
+            })
+            .collect();
         let sampling = self.sampling.resolve(self.policy.tokenizer.eos().to_vec());
         let sampled = patchrl_model::generate(&self.policy.model, &requests, &sampling, on_token)?;
-        let mut spent = Spent { sampling: started.elapsed(), ..Spent::default() };
+        let tokens = sampled.iter().flatten().map(|s| s.tokens.len()).sum();
+        let mut spent = Spent { sampling: started.elapsed(), tokens, ..Spent::default() };
 
         let judging = Instant::now();
-        let mut groups = Vec::with_capacity(prompts.len());
-        for ((prompt, samples), ready) in prompts.into_iter().zip(sampled).zip(tasks) {
-            spent.tokens += samples.iter().map(|s| s.tokens.len()).sum::<usize>();
-            let answers: Vec<String> =
-                samples.iter().map(|s| self.policy.tokenizer.decode(&s.tokens)).collect();
-            let asked: Vec<Answer<'_>> = answers
-                .iter()
-                .zip(&samples)
-                .map(|(text, s)| Answer { text, truncated: s.finish == Finish::Length })
-                .collect();
-            let judgements = self.judge.judge_group(ready, &asked, mode);
-            let attempts = samples
-                .into_iter()
-                .zip(answers)
-                .zip(judgements)
-                .map(|((sample, answer), judgement)| Attempt { sample, answer, judgement })
-                .collect();
-            groups.push(Group { prompt, attempts });
-        }
+        let decode = |s: &Sample| self.policy.tokenizer.decode(&s.tokens);
+        let texts: Vec<Vec<String>> =
+            sampled.iter().map(|samples| samples.iter().map(decode).collect()).collect();
+        let answers: Vec<Vec<Answer<'_>>> = texts
+            .iter()
+            .zip(&sampled)
+            .map(|(texts, samples)| {
+                let pairs = texts.iter().zip(samples);
+                pairs
+                    .map(|(text, s)| Answer { text, truncated: s.finish == Finish::Length })
+                    .collect()
+            })
+            .collect();
+        let judgements = judge(&answers);
+        drop(answers);
+        let groups = self.prompts.into_iter().zip(sampled).zip(texts).zip(judgements);
+        let groups = groups.map(|(((prompt, samples), texts), judgements)| {
+            let attempts = samples.into_iter().zip(texts).zip(judgements);
+            let attempt = |((sample, answer), judgement)| Attempt { sample, answer, judgement };
+            Group { prompt, attempts: attempts.map(attempt).collect() }
+        });
+        let groups = groups.collect();
         spent.judging = judging.elapsed();
         Ok((groups, spent))
     }
@@ -148,9 +195,16 @@ pub fn prompt(
     let files = sources(ready)?;
     let count = |text: &str| policy.tokenizer.encode(text).len();
     let chat = messages(&ready.task.problem_statement, &files, config, &count);
-    let text = policy.chat.render(&chat, true)?;
-    let tokens = policy.prompt(&chat)?;
-    Ok(Prompt { task: ready.task.id.clone(), text, tokens })
+    Prompt::of(policy, ready.task.id.clone(), &chat)
+}
+
+impl Prompt {
+    /// `chat` as `policy` will read it.
+    pub fn of(policy: &Policy, task: TaskId, chat: &[Message]) -> Result<Self, RolloutError> {
+        let text = policy.chat.render(chat, true)?;
+        let tokens = policy.prompt(chat)?;
+        Ok(Self { task, text, tokens, also: Vec::new() })
+    }
 }
 
 /// The files the gold patch touches, as they are at the base commit. Files that

@@ -1,11 +1,13 @@
 //! Many episodes: which tasks a step takes, groups of answers, and their record on disk.
 
 mod episode;
+mod function;
 mod record;
 mod sampling;
 mod seed;
 
-pub use episode::{At, Attempt, Group, Prompt, Roller, Spent, prompt};
+pub use episode::{Ask, At, Attempt, Group, JudgeGroups, Prompt, Roller, Spent, prompt};
+pub use function::{FunctionRoller, function_prompt};
 pub use record::{Record, forget_after, records_path, write_records};
 pub use sampling::SamplingConfig;
 pub use seed::{items_of_step, order, replacements, sample_seed};
@@ -19,4 +21,7 @@ pub enum RolloutError {
     /// The task's files could not be read, or a record not written.
     #[error(transparent)]
     File(#[from] std::io::Error),
+    /// A problem of one function whose id cannot name anything.
+    #[error("the id of problem `{0}` is not made of letters, digits, `_`, `.`, `-`, `+` and `/`")]
+    ProblemId(String),
 }

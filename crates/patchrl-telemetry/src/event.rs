@@ -38,6 +38,8 @@ pub enum Event {
     StepEnded(Step),
     /// One supervised update was made.
     SftStep(StepSft),
+    /// The loss on text or chats that are not trained on was measured.
+    Validated(Validation),
     /// The policy was measured on held-out tasks.
     EvalEnded(Evaluation),
     /// A checkpoint is whole.
@@ -196,9 +198,12 @@ pub struct Step {
 /// One supervised update.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepSft {
+    /// `sft`, or `pretrain`.
+    #[serde(default = "sft")]
+    pub phase: String,
     /// Counted from 1, on an axis of its own.
     pub step: u64,
-    /// Mean cross entropy per answer token.
+    /// Mean cross entropy per token that carries loss.
     #[serde(with = "number")]
     pub loss: f32,
     /// Learning rate of this update.
@@ -211,6 +216,20 @@ pub struct StepSft {
     pub tokens: u64,
     /// Wall time.
     pub seconds: f64,
+}
+
+/// The loss on what is held out of a supervised phase.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Validation {
+    /// `sft`, or `pretrain`.
+    pub phase: String,
+    /// The step after which it was measured; 0 is before the first.
+    pub step: u64,
+    /// Mean cross entropy per token.
+    #[serde(with = "number")]
+    pub loss: f32,
+    /// Tokens measured on.
+    pub tokens: u64,
 }
 
 /// One measurement on held-out tasks. Shares are of `samples`, from 0 to 1.
@@ -249,15 +268,17 @@ pub struct Mark<'a> {
     pub step: u64,
 }
 
-/// The phase that [`Event::SftStep`] belongs to.
-pub(crate) const SFT: &str = "sft";
+/// The phase of a [`StepSft`] from before it said so.
+fn sft() -> String {
+    "sft".into()
+}
 
 impl Event {
     /// The step that this event closes, if it closes one.
     pub fn mark(&self) -> Option<Mark<'_>> {
         match self {
             Self::StepEnded(step) => Some(Mark { phase: &step.phase, step: step.step }),
-            Self::SftStep(step) => Some(Mark { phase: SFT, step: step.step }),
+            Self::SftStep(step) => Some(Mark { phase: &step.phase, step: step.step }),
             _ => None,
         }
     }
@@ -279,6 +300,7 @@ pub fn timeless(event: &Event) -> Event {
         | Event::Resumed { .. }
         | Event::PhaseStarted { .. }
         | Event::RolloutEnded(_)
+        | Event::Validated(_)
         | Event::CheckpointWritten { .. }
         | Event::Warning { .. } => {}
     }

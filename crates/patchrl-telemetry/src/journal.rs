@@ -153,11 +153,14 @@ fn parse(path: &Path, file: &mut impl Read) -> Result<Lines, TelemetryError> {
 fn keep_until(records: &[Record], mark: Mark<'_>) -> (usize, bool) {
     let closes = |record: &Record| record.event.mark() == Some(mark);
     if let Some(last) = records.iter().rposition(closes) {
-        let checkpoint = |record: &&Record| {
-            matches!(&record.event, Event::CheckpointWritten { phase, step, .. }
-                if phase == mark.phase && *step == mark.step)
+        let belongs = |record: &&Record| match &record.event {
+            Event::CheckpointWritten { phase, step, .. } => {
+                phase == mark.phase && *step == mark.step
+            }
+            Event::Validated(it) => it.phase == mark.phase && it.step == mark.step,
+            _ => false,
         };
-        return (last + 1 + records[last + 1..].iter().take_while(checkpoint).count(), true);
+        return (last + 1 + records[last + 1..].iter().take_while(belongs).count(), true);
     }
     let later = |record: &Record| {
         record.event.mark().is_some_and(|at| at.phase == mark.phase && at.step > mark.step)

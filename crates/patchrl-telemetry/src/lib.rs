@@ -15,8 +15,11 @@ mod tensorboard;
 
 pub use clock::Stamp;
 pub use error::TelemetryError;
-pub use event::{Evaluation, Event, Mark, RolloutEnd, RunStart, Step, StepSft, When, timeless};
+pub use event::{
+    Evaluation, Event, Mark, RolloutEnd, RunStart, Step, StepSft, Validation, When, timeless,
+};
 pub use journal::{Journal, Kept, Record, read as read_journal};
 pub use report::render as render_report;
+pub use report::{Effect, Figure, Goal, StageEnd, StagesReport};
 pub use sink::Telemetry;
 pub use tensorboard::{Histogram, TensorBoard};

@@ -57,11 +57,12 @@ metrics! {
     REWARD_TIME_S = "reward_time_s", "Wall seconds of judging";
     UPDATE_TIME_S = "update_time_s", "Wall seconds of the update";
     PEAK_MEMORY_BYTES = "peak_memory_bytes", "Highest resident memory so far";
-    SFT_LOSS = "sft_loss", "Mean cross entropy per answer token";
+    SFT_LOSS = "sft_loss", "Mean cross entropy per token, of SFT or pretraining";
     SFT_LR = "sft_lr", "Learning rate of the supervised phase";
     SFT_GRAD_NORM = "sft_grad_norm", "Norm of the supervised gradient before clipping";
     SFT_TOKENS = "sft_tokens", "Tokens that carried supervised loss";
     SFT_TIME_S = "sft_time_s", "Wall seconds of one supervised update";
+    VALIDATION_LOSS = "validation_loss", "Mean cross entropy per token of what is held out";
     EVAL_VALID_DIFF = "eval_valid_diff", "Share of held-out answers with a readable patch";
     EVAL_APPLIED = "eval_applied", "Share of held-out answers whose patch applies";
     EVAL_RESOLVED = "eval_resolved", "Share of held-out answers that pass the tests";

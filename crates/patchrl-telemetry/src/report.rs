@@ -7,6 +7,7 @@
 
 mod chart;
 mod examples;
+mod stages;
 mod story;
 mod text;
 
@@ -20,6 +21,8 @@ use chart::{Bars, Chart, Series};
 use examples::Example;
 use story::Story;
 use text::{escape, figure, patch, whole};
+
+pub use stages::{Effect, Figure, Goal, StageEnd, StagesReport};
 
 /// Most histograms on a page; of more, some are left out evenly.
 const HISTOGRAMS: usize = 24;
@@ -42,6 +45,20 @@ pub fn render(run_dir: &Path) -> Result<PathBuf, TelemetryError> {
 
 fn page(story: &Story, examples: &[Example]) -> String {
     let title = if story.start.run.is_empty() { "patchrl run" } else { &story.start.run };
+    let mut out = head(title);
+    header(&mut out, story, title);
+    before_after(&mut out, &story.evaluations);
+    warnings(&mut out, &story.warnings);
+    curves(&mut out, story);
+    histograms(&mut out, story);
+    time(&mut out, &story.steps);
+    gallery(&mut out, examples);
+    out.push_str(foot());
+    out
+}
+
+/// Everything before the first heading of a page.
+fn head(title: &str) -> String {
     let mut out =
         String::from("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n");
     // Even if a text slipped through unescaped, it could neither run nor call home.
@@ -57,15 +74,11 @@ fn page(story: &Story, examples: &[Example]) -> String {
         escape(title),
         include_str!("report/style.css")
     );
-    header(&mut out, story, title);
-    before_after(&mut out, &story.evaluations);
-    warnings(&mut out, &story.warnings);
-    curves(&mut out, story);
-    histograms(&mut out, story);
-    time(&mut out, &story.steps);
-    gallery(&mut out, examples);
-    out.push_str("</main></body></html>\n");
     out
+}
+
+fn foot() -> &'static str {
+    "</main></body></html>\n"
 }
 
 fn header(out: &mut String, story: &Story, title: &str) {
@@ -163,7 +176,12 @@ fn curves(out: &mut String, story: &Story) {
     draw("KL to the reference", vec![line("kl", |s| f64::from(s.kl))], true);
     draw("Gradient norm", vec![line("norm", |s| f64::from(s.grad_norm))], true);
     let sft = story.sft.iter().map(|step| (step.step as f64, f64::from(step.loss)));
-    draw("SFT loss", vec![Series::new("sft loss", sft)], false);
+    let held_out = story.validations.iter().map(|it| (it.step as f64, f64::from(it.loss)));
+    draw(
+        "Supervised loss per token",
+        vec![Series::new("trained on", sft), Series::new("held out", held_out)],
+        false,
+    );
     out.push_str("</div></section>\n");
 }
 

@@ -87,6 +87,9 @@ impl Open {
                 self.scalars(now, step.step, &metric::of_step(step))?;
             }
             Event::SftStep(step) => self.scalars(now, step.step, &metric::of_sft(step))?,
+            Event::Validated(it) => {
+                self.scalars(now, it.step, &[(metric::VALIDATION_LOSS, it.loss)])?;
+            }
             Event::EvalEnded(evaluation) => {
                 let (step, curves) = metric::of_evaluation(evaluation, self.last_step);
                 self.scalars(now, step, &curves)?;

@@ -4,12 +4,12 @@
 //! from the step's coordinates and the weights, so a resumed run draws the same.
 
 use patchrl_model::{Finish, Policy};
-use patchrl_reward::{Mode, Outcome, Ready};
-use patchrl_rollout::{At, Attempt, Group, Roller, Spent, items_of_step, replacements};
+use patchrl_reward::{Mode, Outcome};
+use patchrl_rollout::{At, Attempt, Group, Spent, items_of_step, replacements};
 
 use crate::TrainError;
 use crate::grpo::{Advantages, Answer, Batch, Signal, Silent, advantages, overlong};
-use crate::run::{Listener, Run};
+use crate::run::{Listener, Phase, Run};
 
 /// What a step drew.
 pub(crate) struct Drawn {
@@ -29,13 +29,11 @@ impl Run<'_> {
     pub(crate) fn draw(
         &self,
         policy: &Policy,
-        mode: Mode,
+        phase: Phase,
         step: u64,
         listener: &mut dyn Listener,
     ) -> Result<Drawn, TrainError> {
-        let (c, run, len) = (&self.config.grpo, self.config.seed, self.tasks.len());
-        let roller =
-            Roller { policy, prompt: self.prompt, sampling: self.sampling, judge: self.judge };
+        let (c, run, len) = (&self.config.grpo, self.config.seed, self.material.len());
         let at = At { run, step, group_size: c.group_size };
         let mut tried = items_of_step(run, step, c.tasks_per_step, len);
         let wanted = tried.len();
@@ -46,20 +44,21 @@ impl Run<'_> {
             resampled: 0,
         };
         for attempt in 0..=c.resample_attempts {
-            let tasks: Vec<&Ready> =
-                tried[drawn.groups.len()..].iter().map(|&i| &self.tasks[i]).collect();
-            let answers = tasks.len() as u64 * u64::from(c.group_size);
+            let items = &tried[drawn.groups.len()..];
+            let answers = items.len() as u64 * u64::from(c.group_size);
             let total = answers * self.sampling.max_new_tokens as u64;
             let mut tokens_drawn = 0;
-            let (groups, spent) = roller.roll(&tasks, mode, at, &mut |tokens| {
-                tokens_drawn += tokens as u64;
-                listener.progress("sampling", tokens_drawn, total);
-            })?;
+            let who = (policy, self.sampling);
+            let (groups, spent) =
+                self.material.roll(who, (items, phase.mode()), at, &mut |tokens| {
+                    tokens_drawn += tokens as u64;
+                    listener.progress("sampling", tokens_drawn, total);
+                })?;
             drawn.groups.extend(groups);
             drawn.spent.sampling += spent.sampling;
             drawn.spent.judging += spent.judging;
             drawn.spent.tokens += spent.tokens;
-            drawn.advantages = self.advantages(&drawn.groups, mode);
+            drawn.advantages = self.advantages(&drawn.groups, phase);
             let missing = wanted - drawn.advantages.iter().flatten().count();
             if missing == 0 || attempt == c.resample_attempts {
                 break;
@@ -74,7 +73,7 @@ impl Run<'_> {
     }
 
     /// The advantages of groups, from rewards that answers near the limit have paid from.
-    fn advantages(&self, groups: &[Group], mode: Mode) -> Vec<Advantages> {
+    fn advantages(&self, groups: &[Group], phase: Phase) -> Vec<Advantages> {
         let c = &self.config.grpo;
         let limit = self.sampling.max_new_tokens;
         let paid = |tokens: usize| overlong(tokens, limit, c.overlong_buffer, c.overlong_penalty);
@@ -82,7 +81,8 @@ impl Run<'_> {
             |a: &Attempt| a.judgement.reward.map(|r| (r + paid(a.sample.tokens.len())) as f32);
         let rewards: Vec<Vec<Option<f32>>> =
             groups.iter().map(|g| g.attempts.iter().map(reward).collect()).collect();
-        let gated = c.signal == Signal::Outcome && matches!(mode, Mode::Tests | Mode::Resolved);
+        let gated = c.signal == Signal::Outcome
+            && matches!(phase, Phase::Grpo(Mode::Tests | Mode::Resolved));
         advantages(&rewards, c.advantage_scale, c.advantage_eps)
             .into_iter()
             .zip(groups)

@@ -1,26 +1,27 @@
-//! A whole run: warm-up, then the phases of the curriculum, with events and checkpoints.
+//! A whole run: the phases that its material has, with events and checkpoints.
 //!
 //! Owns the order of things and resuming. A run's numbers follow from its
-//! configuration, its base model and its tasks: seeds come from coordinates, so a
+//! configuration, its base model and its material: seeds come from coordinates, so a
 //! resumed run equals an uninterrupted one bit for bit. Does not print.
 
 use std::path::Path;
 use std::time::Instant;
 
-use patchrl_agent::PromptConfig;
 use patchrl_model::{Finish, Model, Params, Policy};
-use patchrl_reward::{Judge, Mode, Ready};
+use patchrl_reward::Mode;
 use patchrl_rollout::{Attempt, Group, SamplingConfig, Spent, items_of_step, write_records};
-use patchrl_telemetry::{Event, RolloutEnd, Step, StepSft, Telemetry};
+use patchrl_telemetry::{Event, RolloutEnd, Step, StepSft, Telemetry, Validation};
 
+use crate::TrainError;
 use crate::checkpoint::{Checkpoints, State, adapter_of, checkpoint_name, read_optimizer};
 use crate::config::TrainConfig;
 use crate::groups::Drawn;
 use crate::grpo::{Advantages, Batch, Update, Updater};
+use crate::lessons::Lessons;
+use crate::material::Material;
 use crate::optimizer::AdamW;
-use crate::schedule::linear_warmup;
+use crate::schedule::{linear_warmup, trapezoid};
 use crate::sft::{Example, sft_step};
-use crate::{TrainError, sft};
 
 /// Hears what happens while it happens.
 pub trait Listener {
@@ -36,14 +37,10 @@ pub struct Run<'a> {
     pub dir: &'a Path,
     /// What to do to the weights.
     pub config: &'a TrainConfig,
-    /// How tasks are put to the model.
-    pub prompt: &'a PromptConfig,
     /// How answers are drawn.
     pub sampling: &'a SamplingConfig,
-    /// Who judges.
-    pub judge: &'a Judge,
-    /// Tasks to train on.
-    pub tasks: &'a [Ready],
+    /// What to learn from.
+    pub material: Material<'a>,
     /// Journal and metrics.
     pub telemetry: &'a Telemetry,
     /// Hash of everything that decides the numbers.
@@ -58,18 +55,34 @@ pub enum Start {
     Checkpoint(State),
 }
 
-#[derive(Clone, Copy)]
-enum Phase {
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Phase {
+    Pretrain,
     Sft,
     Grpo(Mode),
+    Mbpp,
 }
 
 impl Phase {
     fn name(self) -> &'static str {
         match self {
+            Self::Pretrain => "pretrain",
             Self::Sft => "sft",
             Self::Grpo(mode) => mode.as_str(),
+            Self::Mbpp => "mbpp",
         }
+    }
+
+    /// What answers to tasks are judged by.
+    pub(crate) fn mode(self) -> Mode {
+        match self {
+            Self::Grpo(mode) => mode,
+            Self::Pretrain | Self::Sft | Self::Mbpp => Mode::Tests,
+        }
+    }
+
+    fn is_supervised(self) -> bool {
+        matches!(self, Self::Pretrain | Self::Sft)
     }
 }
 
@@ -92,7 +105,7 @@ impl Run<'_> {
         base: &dyn Fn() -> Result<Policy, TrainError>,
         listener: &mut dyn Listener,
     ) -> Result<(), TrainError> {
-        if self.tasks.is_empty() {
+        if self.material.len() == 0 {
             return Err(TrainError::NoTasks);
         }
         let checkpoints = Checkpoints::new(self.dir, self.config.keep_checkpoints);
@@ -100,21 +113,30 @@ impl Run<'_> {
         self.adapt(policy, &start, &checkpoints, base)?;
         let mut engine = self.engine(policy, start, &checkpoints)?;
         while let Some(&(phase, steps)) = phases.get(engine.state.phase) {
+            let begins = engine.state.phase_step == 0;
             self.begin_phase(&mut engine, phase, &checkpoints, base, listener)?;
-            let examples = match phase {
-                Phase::Sft => self.examples(engine.policy)?,
-                Phase::Grpo(_) => Vec::new(),
+            let lessons = if phase.is_supervised() {
+                self.lessons(&engine, listener)?
+            } else {
+                Lessons::default()
             };
+            if begins {
+                self.validate(&engine, phase, &lessons, listener)?;
+            }
             for done in engine.state.phase_step + 1..=steps {
-                match phase {
-                    Phase::Sft => self.sft(&mut engine, &examples, listener)?,
-                    Phase::Grpo(mode) => self.grpo(&mut engine, mode, listener)?,
+                if phase.is_supervised() {
+                    self.supervised(&mut engine, (phase, steps), &lessons.trained, listener)?;
+                } else {
+                    self.grpo(&mut engine, phase, listener)?;
                 }
                 phase.name().clone_into(&mut engine.state.phase_name);
                 engine.state.phase_step = done;
                 engine.state.step += 1;
                 engine.state.optimizer_steps = engine.optimizer.steps;
                 let ends = done == steps;
+                if ends || done.is_multiple_of(self.config.validation.every) {
+                    self.validate(&engine, phase, &lessons, listener)?;
+                }
                 if ends {
                     engine.state.phase += 1;
                     engine.state.phase_step = 0;
@@ -132,9 +154,17 @@ impl Run<'_> {
     }
 
     fn phases(&self) -> Vec<(Phase, u64)> {
-        let sft = (self.config.sft.steps > 0).then_some((Phase::Sft, self.config.sft.steps));
-        let grpo = self.config.curriculum.iter().map(|p| (Phase::Grpo(p.mode), p.steps));
-        sft.into_iter().chain(grpo).collect()
+        let c = self.config;
+        match &self.material {
+            Material::Text(_) => vec![(Phase::Pretrain, c.pretrain.steps)],
+            Material::Chats(_) => vec![(Phase::Sft, c.sft.steps)],
+            Material::Functions { .. } => vec![(Phase::Mbpp, c.mbpp.steps)],
+            Material::Tasks { .. } => {
+                let sft = (c.sft.steps > 0).then_some((Phase::Sft, c.sft.steps));
+                let grpo = c.curriculum.iter().map(|p| (Phase::Grpo(p.mode), p.steps));
+                sft.into_iter().chain(grpo).collect()
+            }
+        }
     }
 
     /// Put the adapter on that the configuration asks for: a new one, or the checkpoint's.
@@ -217,7 +247,7 @@ impl Run<'_> {
             engine.optimizer = AdamW::new(self.config.optimizer, parameters);
             self.say(&Event::PhaseStarted { phase: phase.name().into() }, listener)?;
         }
-        let wanted = matches!(phase, Phase::Grpo(_)) && self.config.grpo.kl_coef > 0.0;
+        let wanted = !phase.is_supervised() && self.config.grpo.kl_coef > 0.0;
         engine.reference = if !wanted {
             None
         } else if begins {
@@ -241,26 +271,59 @@ impl Run<'_> {
         self.say(&engine.state.written(), listener)
     }
 
-    fn examples(&self, policy: &Policy) -> Result<Vec<Example>, TrainError> {
-        let mut examples = Vec::new();
-        for ready in self.tasks {
-            examples.extend(sft::example(policy, self.prompt, ready)?);
+    /// The examples of a supervised phase. What is left out is said when the phase begins.
+    fn lessons(
+        &self,
+        engine: &Engine<'_>,
+        listener: &mut dyn Listener,
+    ) -> Result<Lessons, TrainError> {
+        let lessons = Lessons::of(&self.material, engine.policy, self.config)?;
+        if lessons.too_long > 0 && engine.state.phase_step == 0 {
+            let (count, most) = (lessons.too_long, self.config.sft.max_tokens);
+            let message =
+                format!("{count} turns of chats have more than {most} tokens and are left out");
+            self.say(&Event::Warning { message }, listener)?;
         }
-        if examples.is_empty() { Err(TrainError::NoExamples) } else { Ok(examples) }
+        Ok(lessons)
     }
 
-    fn sft(
+    /// Measure the loss on what is held out, if anything is.
+    fn validate(
+        &self,
+        engine: &Engine<'_>,
+        phase: Phase,
+        lessons: &Lessons,
+        listener: &mut dyn Listener,
+    ) -> Result<(), TrainError> {
+        let most = self.config.validation.max_tokens;
+        let Some(found) = lessons.measure(engine.policy, most)? else { return Ok(()) };
+        let event = Event::Validated(Validation {
+            phase: phase.name().into(),
+            step: engine.state.step,
+            loss: found.loss as f32,
+            tokens: found.tokens,
+        });
+        self.say(&event, listener)
+    }
+
+    fn supervised(
         &self,
         engine: &mut Engine<'_>,
+        (phase, steps): (Phase, u64),
         examples: &[Example],
         listener: &mut dyn Listener,
     ) -> Result<(), TrainError> {
         let started = Instant::now();
-        let c = &self.config.sft;
-        let step = engine.state.step;
-        let taken = items_of_step(self.config.seed, step, c.tasks_per_step, examples.len());
+        let (step, done) = (engine.state.step, engine.state.phase_step);
+        let (per_step, lr) = if phase == Phase::Pretrain {
+            let c = &self.config.pretrain;
+            (c.rows_per_step, trapezoid(c.lr, c.warmup_steps, c.cooldown_steps, (done, steps)))
+        } else {
+            let c = &self.config.sft;
+            (c.tasks_per_step, linear_warmup(c.lr, c.warmup_steps, done))
+        };
+        let taken = items_of_step(self.config.seed, step, per_step, examples.len());
         let batch: Vec<&Example> = taken.iter().map(|&i| &examples[i]).collect();
-        let lr = linear_warmup(c.lr, c.warmup_steps, engine.state.phase_step);
         let update = sft_step(
             &mut engine.policy.model,
             &mut engine.optimizer,
@@ -269,6 +332,7 @@ impl Run<'_> {
             lr,
         )?;
         let event = Event::SftStep(StepSft {
+            phase: phase.name().into(),
             step: step + 1,
             loss: update.loss as f32,
             lr,
@@ -282,13 +346,13 @@ impl Run<'_> {
     fn grpo(
         &self,
         engine: &mut Engine<'_>,
-        mode: Mode,
+        phase: Phase,
         listener: &mut dyn Listener,
     ) -> Result<(), TrainError> {
         let c = &self.config.grpo;
         let step = engine.state.step;
         let Drawn { groups, advantages, spent, resampled } =
-            self.draw(engine.policy, mode, step, listener)?;
+            self.draw(engine.policy, phase, step, listener)?;
         write_records(self.dir, step + 1, &groups, &advantages)?;
         for event in rollout_events(step + 1, &groups) {
             self.say(&event, listener)?;
@@ -298,7 +362,7 @@ impl Run<'_> {
         let lr = linear_warmup(c.lr, c.warmup_steps, engine.state.phase_step);
         let update = self.update(engine, &groups, &advantages, lr)?;
         let mut event = step_event(&groups, &advantages, spent, &update);
-        event.phase = mode.as_str().into();
+        event.phase = phase.name().into();
         event.step = step + 1;
         event.lr = lr;
         event.resampled = resampled;

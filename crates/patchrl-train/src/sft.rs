@@ -1,7 +1,8 @@
-//! Supervised warm-up: the gold answer's tokens made more likely.
+//! Supervised training: known tokens made more likely.
 //!
-//! Owns the loss (mean negative log-probability over answer tokens) and its
-//! step. Does not make the gold answers (`patchrl_agent::gold_answer` does).
+//! Owns the loss (mean negative log-probability over answer tokens), and its step.
+//! Examples come from gold patches (here, and
+//! `patchrl_agent::gold_answer`), from text (`text`) and from chats (`chats`).
 
 use patchrl_agent::{Change, PromptConfig, gold_answer};
 use patchrl_model::{Group, Model, Params, Policy};
@@ -12,8 +13,11 @@ use patchrl_rollout::RolloutError;
 use crate::TrainError;
 use crate::optimizer::{AdamW, matrices};
 
+/// Answer tokens of one pass through the model, unless one answer alone has more.
+const PASS: usize = 4096;
+
 /// A prompt and the answer to learn, as tokens; the answer ends in its stop token.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Example {
     /// The prompt, (P,).
     pub prompt: Vec<u32>,
@@ -40,19 +44,65 @@ pub fn sft_step(
     examples: &[&Example],
     lr: f32,
 ) -> Result<SftUpdate, TrainError> {
-    let tokens: usize = examples.iter().map(|e| e.answer.len()).sum();
-    let mut loss = 0.0;
-    grads.data_mut().fill(0.0);
-    for example in examples {
-        let group = Group { prompt: &example.prompt, answers: vec![&example.answer] };
-        let forward = model.forward(&group, 1.0)?;
-        loss -= forward.log_probs()[0].iter().map(|&lp| f64::from(lp)).sum::<f64>();
-        let slope = vec![vec![-1.0 / tokens.max(1) as f32; example.answer.len()]];
-        forward.backward(&slope, grads)?;
-    }
+    let tokens = count(examples);
+    let loss = gradient(model, grads, examples, PASS)?;
     let decays = matrices(&model.params);
     let grad_norm = optimizer.step(model.params.data_mut(), grads.data(), &decays, lr)?;
-    Ok(SftUpdate { loss: loss / tokens.max(1) as f64, grad_norm, tokens })
+    Ok(SftUpdate { loss, grad_norm, tokens })
+}
+
+/// The mean loss per token of `examples`, without a gradient.
+pub fn sft_loss(model: &Model, examples: &[&Example]) -> Result<f64, TrainError> {
+    let mut loss = 0.0;
+    for group in passes(examples, PASS) {
+        loss -= sum(&model.log_probs(&group, 1.0)?);
+    }
+    Ok(loss / count(examples).max(1) as f64)
+}
+
+/// The gradient of the mean loss per token into `grads`, and this loss. The denominator is the
+/// step's, so how it is cut into passes of `most` tokens decides nothing but rounding.
+fn gradient(
+    model: &Model,
+    grads: &mut Params,
+    examples: &[&Example],
+    most: usize,
+) -> Result<f64, TrainError> {
+    let tokens = count(examples).max(1);
+    let mut loss = 0.0;
+    grads.data_mut().fill(0.0);
+    for group in passes(examples, most) {
+        let forward = model.forward(&group, 1.0)?;
+        loss -= sum(forward.log_probs());
+        let slope = |answer: &&[u32]| vec![-1.0 / tokens as f32; answer.len()];
+        let slopes: Vec<Vec<f32>> = group.answers.iter().map(slope).collect();
+        forward.backward(&slopes, grads)?;
+    }
+    Ok(loss / tokens as f64)
+}
+
+/// Neighbours with one prompt share its computation, up to `most` answer tokens.
+fn passes<'e>(examples: &[&'e Example], most: usize) -> Vec<Group<'e>> {
+    let mut groups: Vec<(usize, Group<'e>)> = Vec::new();
+    for example in examples {
+        let Example { prompt, answer } = *example;
+        match groups.last_mut() {
+            Some((tokens, group)) if group.prompt == prompt && *tokens + answer.len() <= most => {
+                *tokens += answer.len();
+                group.answers.push(answer);
+            }
+            _ => groups.push((answer.len(), Group { prompt, answers: vec![answer] })),
+        }
+    }
+    groups.into_iter().map(|(_, group)| group).collect()
+}
+
+fn count(examples: &[&Example]) -> usize {
+    examples.iter().map(|example| example.answer.len()).sum()
+}
+
+fn sum(log_probs: &[Vec<f32>]) -> f64 {
+    log_probs.iter().flatten().map(|&lp| f64::from(lp)).sum()
 }
 
 /// The example of one task: its prompt and the gold answer, or nothing where the
@@ -121,6 +171,35 @@ mod tests {
         (0..count)
             .map(|_| sft_step(model, optimizer, &mut grads, &[&example], 1e-2).unwrap().loss)
             .collect()
+    }
+
+    #[test]
+    fn a_step_does_not_depend_on_how_it_is_cut() {
+        let model = tiny();
+        let row =
+            |prompt: u32, answer: &[u32]| Example { prompt: vec![prompt], answer: answer.to_vec() };
+        let rows = [
+            row(1, &[4, 20, 7, 2]),
+            row(1, &[9, 9]),
+            row(1, &[3, 1, 22, 5, 6]),
+            row(2, &[8, 7]),
+            row(1, &[11]),
+        ];
+        let examples: Vec<&Example> = rows.iter().collect();
+        let run = |most: usize| {
+            let mut grads = model.params.zeros_like();
+            let loss = gradient(&model, &mut grads, &examples, most).unwrap();
+            (loss, grads)
+        };
+        let (whole, grads) = run(1000);
+        let norm = grads.data().iter().map(|g| g * g).sum::<f32>().sqrt();
+        for most in [1, 5, 6] {
+            let (loss, cut) = run(most);
+            let apart = grads.data().iter().zip(cut.data()).map(|(a, b)| (a - b).powi(2));
+            assert!(apart.sum::<f32>().sqrt() / norm < 1e-6 && (loss - whole).abs() < 1e-6);
+        }
+        assert!((sft_loss(&model, &examples).unwrap() - whole).abs() < 1e-6);
+        assert_eq!([1, 5, 6, 1000].map(|most| passes(&examples, most).len()), [5, 5, 4, 3]);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! `patchrl config`: check a file, or print every key with its default.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use serde_json::json;
 
+use super::pipeline;
 use crate::exit::Exit;
 use crate::printer::{self, Form};
 use crate::settings::Settings;
@@ -41,7 +42,7 @@ pub(crate) fn run(command: &Config) -> anyhow::Result<Exit> {
     match command {
         Config::Check(check) => {
             for file in &check.files {
-                Settings::load(file)?;
+                check_file(file)?;
             }
             let n = check.files.len();
             printer::report(Form::of(check.json), &json!({ "valid": n }), || format!("{n} valid"))?;
@@ -56,4 +57,14 @@ pub(crate) fn run(command: &Config) -> anyhow::Result<Exit> {
         }
     }
     Ok(Exit::Success)
+}
+
+/// A configuration, or a file of stages with one for each.
+fn check_file(file: &Path) -> anyhow::Result<()> {
+    if fs_err::read_to_string(file).is_ok_and(|text| pipeline::is_pipeline(&text)) {
+        pipeline::load(file)?;
+    } else {
+        Settings::load(file)?;
+    }
+    Ok(())
 }

@@ -6,6 +6,7 @@ mod eval;
 mod flags;
 mod image;
 mod patch;
+mod pipeline;
 mod quickstart;
 mod reward;
 mod sandbox;
@@ -16,6 +17,8 @@ use clap::{Parser, Subcommand};
 
 use crate::exit::Exit;
 use crate::settings::Environment;
+
+pub(crate) use image::prepare_for as prepare_images;
 
 /// Reinforcement learning that teaches code models to fix real software.
 ///
@@ -37,6 +40,9 @@ enum Command {
     /// Change the weights of a model.
     #[command(subcommand)]
     Train(train::Train),
+    /// Stages of training one after the other, measured between them.
+    #[command(subcommand)]
+    Pipeline(pipeline::Pipeline),
     /// Measure a model.
     #[command(subcommand)]
     Eval(eval::Eval),
@@ -67,6 +73,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         Command::Quickstart(command) => quickstart::run(command, &environment),
         Command::Doctor(command) => doctor::run(command, &environment),
         Command::Train(command) => train::run(command, &environment),
+        Command::Pipeline(command) => pipeline::run(command, &environment),
         Command::Eval(command) => eval::run(command, &environment),
         Command::Task(command) => task::run(command, &environment),
         Command::Patch(command) => patch::run(command),

@@ -10,12 +10,12 @@ use patchrl_telemetry::{Evaluation, Event, Telemetry, When};
 use patchrl_train::Listener as _;
 use serde_json::json;
 
-use super::train::Training;
 use crate::console::Console;
 use crate::exit::{Exit, usage};
 use crate::printer::{self, Form};
 use crate::session::{self, Session};
 use crate::settings::{Environment, SandboxChoice, Settings};
+use crate::training::Training;
 
 /// The settings of this command, as a file that `patchrl train grpo --config` takes too.
 const CONFIG: &str = include_str!("../../../../configs/quickstart.yaml");
@@ -68,14 +68,16 @@ pub(crate) fn run(flags: &Quickstart, environment: &Environment) -> anyhow::Resu
 
     let measure = Measure { session: &session, tasks: &held_out };
     let training = Training {
-        session: &session,
+        settings: &settings,
         dir: &dir,
         model: &model,
-        ready: &train,
-        held_out: held_out.len(),
+        tier: session.sandbox.tier().to_string(),
+        inputs: train.iter().map(|it| it.task.id.as_str().to_owned()).collect(),
+        counts: (train.len(), held_out.len()),
     };
+    let material = |_: &Policy| Ok(session.material(&train));
     let (policy, telemetry) =
-        training.run(flags.resume, &mut console, |policy, telemetry, c| {
+        training.run(flags.resume, &mut console, material, |policy, telemetry, c| {
             c.say("measuring the base model on held-out tasks");
             measure.run(policy, When::Before, telemetry, c)
         })?;

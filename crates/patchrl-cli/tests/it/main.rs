@@ -9,6 +9,7 @@ mod jsonl;
 mod mission;
 mod resume;
 mod sets;
+mod stages;
 mod tiny;
 
 use std::path::Path;

@@ -10,5 +10,6 @@ mod golden;
 mod gradient;
 mod policy_files;
 mod sampling;
+mod scratch;
 mod sources;
 mod tiny;

@@ -7,6 +7,7 @@
 
 mod chain;
 mod exploits;
+mod functions;
 mod holes;
 mod judging;
 mod presets;
@@ -22,7 +23,7 @@ use patchrl_sandbox::{Local, TierChoice};
 
 type Test = (&'static str, fn(&Arc<Local>));
 
-const TESTS: [Test; 21] = [
+const TESTS: [Test; 23] = [
     ("rewards_follow_the_tests", judging::rewards_follow_the_tests),
     ("cheaper_modes_stop_at_their_gate", judging::cheaper_modes_stop_at_their_gate),
     ("a_group_tests_each_tree_once", judging::a_group_tests_each_tree_once),
@@ -36,6 +37,8 @@ const TESTS: [Test; 21] = [
     ("chains_end_as_recorded", chain::chains_end_as_recorded),
     ("no_exploit_of_unittest_pays", exploits::no_exploit_of_unittest_pays),
     ("no_exploit_of_pytest_pays", exploits::no_exploit_of_pytest_pays),
+    ("each_stage_has_its_worth", functions::each_stage_has_its_worth),
+    ("fooling_the_run_earns_nothing", functions::fooling_the_run_earns_nothing),
     ("the_harness_s_holes_are_shut", holes::the_harness_s_holes_are_shut),
     ("each_preset_gives_its_number", presets::each_preset_gives_its_number),
     ("components_add_up", presets::components_add_up),

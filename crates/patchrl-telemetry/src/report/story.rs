@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use crate::clock::Stamp;
-use crate::event::{Evaluation, Event, RunStart, Step, StepSft};
+use crate::event::{Evaluation, Event, RunStart, Step, StepSft, Validation};
 use crate::journal::Record;
 use crate::sink::Window;
 
@@ -16,6 +16,7 @@ pub(super) struct Story {
     pub(super) began: Option<Stamp>,
     pub(super) steps: Vec<Step>,
     pub(super) sft: Vec<StepSft>,
+    pub(super) validations: Vec<Validation>,
     /// Name and first step of each phase of updates.
     pub(super) phases: Vec<(String, u64)>,
     /// Before and after, of each the latest.
@@ -79,7 +80,8 @@ impl Story {
     pub(super) fn steps_in_words(&self) -> String {
         let mut parts = Vec::new();
         if !self.sft.is_empty() {
-            parts.push(format!("{} sft", self.sft.len()));
+            let phase = &self.sft[0].phase;
+            parts.push(format!("{} {phase}", self.sft.len()));
         }
         for (phase, _) in &self.phases {
             let count = self.steps.iter().filter(|step| step.phase == *phase).count();
@@ -102,6 +104,7 @@ impl Story {
                 self.steps.push(step.clone());
             }
             Event::SftStep(step) => self.sft.push(step.clone()),
+            Event::Validated(validation) => self.validations.push(validation.clone()),
             Event::EvalEnded(evaluation) => {
                 self.evaluations.retain(|other| other.when != evaluation.when);
                 self.evaluations.push(evaluation.clone());

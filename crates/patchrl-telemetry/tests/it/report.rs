@@ -22,7 +22,7 @@ fn a_finished_run_is_one_page_that_loads_nothing() {
     for part in [
         "Reward, mean",
         "KL to the reference",
-        "SFT loss",
+        "Supervised loss per token",
         "syntax · steps 1 to 50",
         "syntax · steps 51 to 60",
         "tests · steps 61 to 100",

@@ -38,7 +38,12 @@ pub(crate) fn events(steps: u64) -> Vec<Event> {
     all.push(evaluation(When::Before, 0.2));
     all.push(Event::PhaseStarted { phase: "sft".into() });
     all.extend((1..=2).map(|step| {
-        Event::SftStep(StepSft { step, loss: 2.0 / step as f32, ..StepSft::default() })
+        Event::SftStep(StepSft {
+            phase: "sft".into(),
+            step,
+            loss: 2.0 / step as f32,
+            ..StepSft::default()
+        })
     }));
     for step in 1..=steps {
         let phase = if step <= steps / 2 { "syntax" } else { "tests" };

@@ -1,13 +1,13 @@
 //! `patchrl eval mbpp` and `eval humaneval`: samples of functions, run in the sandbox.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
 use clap::Args;
-use patchrl_eval::{Checker, Problem, pass_at_k};
+use patchrl_eval::pass_at_k;
+use patchrl_reward::{Checker, Problem};
 use patchrl_train::Listener as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use crate::console::Console;
 use crate::exit::{Exit, usage};
 use crate::printer::{self, Form};
+use crate::problems;
 use crate::session;
 use crate::settings::{Environment, SandboxChoice};
 
@@ -52,13 +53,15 @@ struct Sample {
 }
 
 pub(super) fn run(flags: &Functions, environment: &Environment) -> anyhow::Result<Exit> {
-    let problems = problems(&flags.problems)?;
+    let problems = problems::read(&flags.problems)?;
     let samples = samples(&flags.samples, &problems)?;
     let sandbox = session::open_sandbox(flags.sandbox, environment)?;
+    let interpreter = patchrl_sandbox::python::find_interpreter(None)?;
     let empty = environment.state.join("empty");
     let checker = Checker {
         sandbox: &sandbox,
         empty: &empty,
+        interpreter: &interpreter,
         wall: Duration::from_secs(flags.timeout),
         workers: flags.workers,
         seed: u64::from(std::process::id()),
@@ -69,7 +72,7 @@ pub(super) fn run(flags: &Functions, environment: &Environment) -> anyhow::Resul
         if let Ok(mut console) = console.lock() {
             console.progress("running samples", done, total);
         }
-    })?;
+    });
     if let Ok(mut console) = console.lock() {
         console.clear();
     }
@@ -110,33 +113,6 @@ pub(super) fn run(flags: &Functions, environment: &Environment) -> anyhow::Resul
         )
     })?;
     Ok(if lost > 0 { Exit::Internal } else { Exit::Success })
-}
-
-fn problems(path: &Path) -> anyhow::Result<Vec<Problem>> {
-    let bad = |why: String| {
-        usage(format!("`{}`: {why}", path.display()), "give HumanEval.jsonl.gz or mbpp.jsonl")
-    };
-    let mut text = String::new();
-    let file = fs_err::File::open(path).map_err(|e| bad(e.to_string()))?;
-    let packed = path.extension().is_some_and(|it| it == "gz");
-    let mut reader: Box<dyn std::io::Read> =
-        if packed { Box::new(flate2::read::MultiGzDecoder::new(file)) } else { Box::new(file) };
-    reader.read_to_string(&mut text).map_err(|e| bad(e.to_string()))?;
-    let rows: Vec<Value> = match serde_json::from_str(&text) {
-        Ok(Value::Array(rows)) => rows,
-        _ => text
-            .lines()
-            .filter(|line| !line.trim().is_empty())
-            .enumerate()
-            .map(|(at, line)| {
-                serde_json::from_str(line).map_err(|e| bad(format!("line {}: {e}", at + 1)))
-            })
-            .collect::<Result<_, _>>()?,
-    };
-    let read = |(at, row): (usize, &Value)| {
-        Problem::from_row(row).map_err(|e| bad(format!("row {}: {e}", at + 1)))
-    };
-    rows.iter().enumerate().map(read).collect()
 }
 
 fn samples<'p>(path: &Path, problems: &'p [Problem]) -> anyhow::Result<Vec<(&'p Problem, String)>> {
