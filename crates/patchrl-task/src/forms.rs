@@ -131,7 +131,8 @@ fn smith(row: &mut Row) -> Result<(), FieldFault> {
 }
 
 /// SWE-rebench and Nemotron: `install_config` says how the tests are run. What takes a shell to
-/// read is left to the image.
+/// read is left to the image, and so is an installation by anything but pip: it would run on this
+/// machine, and a data set is a stranger.
 fn rebench(row: &mut Row) {
     let Some(Value::Object(config)) = row.get("install_config") else { return };
     let text = |name| config.get(name).and_then(Value::as_str);
@@ -143,7 +144,10 @@ fn rebench(row: &mut Row) {
     let environment = command.map(|command| Environment {
         python: python.map(str::to_owned),
         requirements,
-        install: text("install").and_then(words).map(|words| as_module("pip", words)),
+        install: text("install")
+            .and_then(words)
+            .map(|words| as_module("pip", words))
+            .filter(|words| words.starts_with(&["{python}", "-m", "pip"].map(str::to_owned))),
         test_command: as_module("pytest", command),
         env: BTreeMap::new(),
         runner: Runner::Pytest,

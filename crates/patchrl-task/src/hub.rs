@@ -35,6 +35,11 @@ impl DataSet {
             Some((repo, split)) => (repo, Some(split)),
             None => (name, None),
         };
+        // A file that is not there is a mistyped path, not a repository.
+        let endings = [".jsonl", ".json", ".gz", ".zst", ".parquet"];
+        if endings.iter().any(|ending| repo.ends_with(ending)) {
+            return None;
+        }
         let word =
             |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
         let fine = split.is_none_or(|split| !split.is_empty() && word(split) && split != "..");
@@ -136,7 +141,9 @@ mod tests {
         );
         assert_eq!(DataSet::named("a/b:dev").unwrap().split.as_deref(), Some("dev"));
         assert_eq!(DataSet::named("a/b").unwrap().split, None);
-        for strange in ["a", "a/b:", "a/b:..", "a/../b", "a/b:x/y", "/etc/passwd", "a/b/c"] {
+        for strange in
+            ["a", "a/b:", "a/b:..", "a/../b", "a/b:x/y", "/etc/passwd", "a/b/c", "a/b.jsonl"]
+        {
             assert_eq!(DataSet::named(strange), None, "{strange}");
         }
     }

