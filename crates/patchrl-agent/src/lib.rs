@@ -2,8 +2,10 @@
 
 mod answer;
 mod function;
+mod policy;
 mod prompt;
 
 pub use answer::{Change, gold_answer};
 pub use function::{function_answer, function_messages};
+pub use policy::{Policy, PolicyFault, Question, Reply, Sampled, ToolCall, ToolSpec};
 pub use prompt::{Format, PromptConfig, SourceFile, messages};
