@@ -54,6 +54,8 @@ pub(crate) struct Settings {
     pub(crate) sampling: SamplingConfig,
     /// What is done to the weights.
     pub(crate) train: TrainConfig,
+    /// What happens to a run that needs more memory than is left.
+    pub(crate) memory: MemoryCheck,
     /// How held-out tasks are measured.
     pub(crate) eval: EvalConfig,
 }
@@ -76,6 +78,17 @@ impl Default for MbppData {
     fn default() -> Self {
         Self { file: None, train: (601, 974), held_out: (11, 510) }
     }
+}
+
+/// What happens to a run whose longest group will not fit into memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum MemoryCheck {
+    /// It does not begin.
+    #[default]
+    Refuse,
+    /// It begins, and says so: answers are seldom all as long as they may be.
+    Warn,
 }
 
 /// Where tests run.
@@ -115,6 +128,7 @@ impl Default for Settings {
             prompt: PromptConfig::default(),
             sampling: SamplingConfig::default(),
             train: TrainConfig { curriculum, ..TrainConfig::default() },
+            memory: MemoryCheck::default(),
             eval: EvalConfig::default(),
         }
     }
@@ -281,6 +295,7 @@ impl Settings {
     fn deciding(&self) -> Self {
         let mut decides = self.clone();
         decides.workers = 1;
+        decides.memory = MemoryCheck::default();
         decides.train.checkpoint_every = 1;
         decides.train.keep_checkpoints = 1;
         decides.eval = EvalConfig::default();

@@ -6,13 +6,13 @@
 use std::path::Path;
 
 use patchrl_model::Policy;
-use patchrl_telemetry::{Event, Mark, RunStart, Telemetry};
-use patchrl_train::{Checkpoints, Listener as _, Material, Run, Start, TrainConfig};
+use patchrl_telemetry::{Event, Mark, RunStart, Telemetry, usage};
+use patchrl_train::{Checkpoints, Listener as _, Material, Run, Start, TrainConfig, memory_needed};
 
 use crate::console::Console;
-use crate::exit::usage;
+use crate::exit::usage as explain;
 use crate::session;
-use crate::settings::Settings;
+use crate::settings::{MemoryCheck, Settings};
 
 /// A run that is about to begin or to go on.
 pub(crate) struct Training<'a> {
@@ -56,6 +56,7 @@ impl<'a> Training<'a> {
         console.say(&format!("loading {}", weights.display()));
         let mut policy = session::load_policy(weights)?;
         let material = material(&policy)?;
+        self.check_memory(&policy, &material, console)?;
         console.steps = steps(&material, &settings.train);
         let start = if let Some((_, state)) = at {
             let phase = state.phase_name.clone();
@@ -81,6 +82,42 @@ impl<'a> Training<'a> {
         Ok((policy, telemetry))
     }
 
+    /// Refuse a run, or warn of it, that will not fit into the memory that is left.
+    fn check_memory(
+        &self,
+        policy: &Policy,
+        material: &Material<'_>,
+        console: &mut Console,
+    ) -> anyhow::Result<()> {
+        let settings = self.settings;
+        let need = memory_needed(policy, material, &settings.train, &settings.sampling)?;
+        let gb = |bytes: u64| bytes as f64 / 1e9;
+        let Some(left) = usage::memory_left().filter(|left| *left < need.bytes()) else {
+            return Ok(());
+        };
+        let answers = need.longest.answers.len();
+        let message = format!(
+            "this run needs up to {:.1} GB more memory and {:.1} GB are left: {:.1} for gradients              and optimizer, {:.1} for a prompt of {} tokens and {answers} answers of {}",
+            gb(need.bytes()),
+            gb(left),
+            gb(need.training),
+            gb(need.passing),
+            need.longest.prompt,
+            need.longest.answers.iter().max().unwrap_or(&0),
+        );
+        let hint = format!(
+            "set `train.activations: recompute` ({:.1} GB in all), lower `sampling.max_new_tokens`,              `train.grpo.group_size` or `prompt.max_tokens`, train an adapter (`train.lora`), or              go on all the same with `memory: warn`",
+            gb(need.training + need.recomputing)
+        );
+        match settings.memory {
+            MemoryCheck::Refuse => Err(explain(message, hint)),
+            MemoryCheck::Warn => {
+                console.say(&format!("warning: {message}"));
+                Ok(())
+            }
+        }
+    }
+
     /// Refuse, by the first key that differs, to go on under settings that decide other numbers.
     fn check_unchanged(&self, digest: &str, state: &patchrl_train::State) -> anyhow::Result<()> {
         if state.config == digest {
@@ -88,7 +125,7 @@ impl<'a> Training<'a> {
         }
         let begun = Settings::load(&self.dir.join("config.yaml"))?;
         match self.settings.first_change(&begun)? {
-            Some([key, old, new]) => Err(usage(
+            Some([key, old, new]) => Err(explain(
                 format!("`{key}` is {new}, but the run `{}` began with {old}", self.dir.display()),
                 "use the settings in the run's config.yaml, or another `--run`",
             )),

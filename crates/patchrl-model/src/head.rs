@@ -1,7 +1,7 @@
 //! Log-probabilities of given tokens, streamed over tiles of the vocabulary.
 //!
-//! Logits never exist as a whole: the forward pass keeps one log-sum-exp per row,
-//! and the backward pass makes each tile again. Only rows that predict an answer
+//! The forward pass keeps one log-sum-exp per row, and the logits themselves only where they
+//! are few; else the backward pass makes each tile again. Only rows that predict an answer
 //! token come here. Temperature divides the logits.
 
 use rayon::prelude::*;
@@ -13,6 +13,8 @@ use crate::packing::Target;
 const ROWS: usize = 512;
 /// Tokens of the vocabulary in one tile: 512 rows of 1024 logits are 2 MiB.
 const TILE: usize = 1024;
+/// Logits that a forward pass may keep: 256 MiB of them.
+pub(crate) const KEPT: usize = 1 << 26;
 
 /// Hidden rows, the head's matrix, and what is asked of them.
 #[derive(Clone, Copy)]
@@ -35,16 +37,37 @@ pub(crate) struct Scores {
     /// Entropy of the distribution that each target was drawn from, per target.
     pub(crate) entropy: Vec<f32>,
     /// (N,)
-    pub(crate) lse: Vec<f32>,
+    lse: Vec<f32>,
+    logits: Logits,
+}
+
+/// Scaled logits: all tiles one after the other, or room for one.
+struct Logits {
+    tiles: Vec<f32>,
+    whole: bool,
+    made: bool,
+}
+
+/// The derivatives of a loss, per target.
+#[derive(Clone, Copy)]
+pub(crate) struct Slopes<'a> {
+    /// By the log-probability.
+    pub(crate) logp: &'a [f32],
+    /// By the entropy; empty for none.
+    pub(crate) entropy: &'a [f32],
 }
 
 impl Head<'_> {
-    /// Log-probability of every target.
-    pub(crate) fn forward(&self) -> Scores {
+    /// Log-probability of every target. With `keep`, few logits stay for the backward pass.
+    pub(crate) fn forward(&self, keep: bool) -> Scores {
         let count = self.rows.len() / self.hidden;
+        let vocab = self.weight.len() / self.hidden;
+        let whole = keep && count * vocab <= KEPT;
+        let room = if whole { count * vocab } else { count.min(ROWS) * TILE.min(vocab) };
+        let mut logits = Logits { tiles: vec![0.0; room], whole, made: false };
         let mut state = vec![(f32::NEG_INFINITY, 0.0_f32, 0.0_f32); count];
         let mut picked = vec![0.0; self.targets.len()];
-        self.each_tile(|tile, first_row, first_token, width| {
+        self.each_tile(&mut logits, |tile, first_row, first_token, width| {
             for (at, target) in self.targets.iter().enumerate() {
                 let token = (target.token as usize).wrapping_sub(first_token);
                 let row = (target.row - self.first_row).wrapping_sub(first_row);
@@ -71,31 +94,35 @@ impl Head<'_> {
                 sum.ln() - weighted / sum
             })
             .collect();
-        Scores { log_probs, entropy, lse }
+        Scores { log_probs, entropy, lse, logits }
     }
 
-    /// Gradients from `dlogp` (per target): `drows` is overwritten, `dweight` is added to; an
-    /// empty one takes no gradient.
+    /// Gradients from `slopes`: `drows` is overwritten, `dweight` is added to; an empty one
+    /// takes no gradient. The logits that `scores` kept are used up.
     pub(crate) fn backward(
         &self,
-        lse: &[f32],
-        dlogp: &[f32],
+        Scores { entropy, lse, mut logits, .. }: Scores,
+        slopes: Slopes<'_>,
         (drows, dweight): (&mut [f32], &mut [f32]),
     ) {
-        let mut pull = vec![0.0_f32; lse.len()];
-        for (target, d) in self.targets.iter().zip(dlogp) {
-            pull[target.row - self.first_row] += d;
+        // Entropy, and the derivatives by log-sum-exp and entropy, of each row.
+        let mut by_row = vec![(0.0_f32, (0.0_f32, 0.0_f32)); lse.len()];
+        for (at, (target, d)) in self.targets.iter().zip(slopes.logp).enumerate() {
+            let (own, (pull, swing)) = &mut by_row[target.row - self.first_row];
+            *own = entropy[at];
+            *pull -= d;
+            *swing += slopes.entropy.get(at).unwrap_or(&0.0);
         }
         drows.fill(0.0);
         let hidden = self.hidden;
-        self.each_tile(|tile, first_row, first_token, width| {
+        self.each_tile(&mut logits, |tile, first_row, first_token, width| {
             let rows = tile.len() / width;
             tile.par_chunks_exact_mut(width)
                 .zip(&lse[first_row..first_row + rows])
-                .zip(&pull[first_row..first_row + rows])
+                .zip(&by_row[first_row..first_row + rows])
                 .with_min_len(8)
-                .for_each(|((tile, &lse), &pull)| tile_gradient(tile, lse, -pull));
-            for (target, d) in self.targets.iter().zip(dlogp) {
+                .for_each(|((tile, &lse), &(own, by))| tile_gradient(tile, (lse, own), by));
+            for (target, d) in self.targets.iter().zip(slopes.logp) {
                 let token = (target.token as usize).wrapping_sub(first_token);
                 let row = (target.row - self.first_row).wrapping_sub(first_row);
                 if token < width && row < rows {
@@ -130,22 +157,34 @@ impl Head<'_> {
     }
 
     /// Call `visit(tile, first_row, first_token, width)` for each tile of scaled logits.
-    fn each_tile(&self, mut visit: impl FnMut(&mut [f32], usize, usize, usize)) {
+    /// What `logits` holds already is not made again.
+    fn each_tile(
+        &self,
+        logits: &mut Logits,
+        mut visit: impl FnMut(&mut [f32], usize, usize, usize),
+    ) {
         let count = self.rows.len() / self.hidden;
         let vocab = self.weight.len() / self.hidden;
-        let mut buffer = vec![0.0; count.min(ROWS) * TILE.min(vocab)];
+        let mut start = 0;
         for first_row in (0..count).step_by(ROWS) {
             let rows = (count - first_row).min(ROWS);
             let hidden = Mat::new(&self.rows[first_row * self.hidden..], rows, self.hidden);
             for first_token in (0..vocab).step_by(TILE) {
                 let width = (vocab - first_token).min(TILE);
-                let tile = &mut buffer[..rows * width];
-                let weight =
-                    Mat::new(&self.weight[first_token * self.hidden..], width, self.hidden);
-                let out = MatMut::new(tile, rows, width);
-                gemm(out, Write::Set, 1.0 / self.temperature, (hidden, weight.t()), Threads::All);
+                let tile = &mut logits.tiles[start..start + rows * width];
+                if logits.whole {
+                    start += tile.len();
+                }
+                if !logits.made {
+                    let weight =
+                        Mat::new(&self.weight[first_token * self.hidden..], width, self.hidden);
+                    let product = (hidden, weight.t());
+                    let out = MatMut::new(tile, rows, width);
+                    gemm(out, Write::Set, 1.0 / self.temperature, product, Threads::All);
+                }
                 visit(tile, first_row, first_token, width);
             }
         }
+        logits.made = logits.whole;
     }
 }

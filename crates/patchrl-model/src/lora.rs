@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::draw::uniform;
 use crate::kernels::cpu::{self, Mat, MatMut, Threads, Write, gemm};
+use crate::params::Layout;
 use crate::{Config, Model, ModelError, Params};
 
 /// Largest rank that is taken from a file; adapters of this kind have 1 to 512.
@@ -98,6 +99,11 @@ impl Default for LoraConfig {
 }
 
 impl LoraConfig {
+    /// Scalars of an adapter on a model of `config`.
+    pub fn parameters(&self, config: &Config) -> usize {
+        Layout::adapter(config, self).total
+    }
+
     /// What serde cannot check: the first thing that is wrong, by its field.
     pub fn check(&self) -> Result<(), String> {
         if self.rank == 0 || self.rank > MAX_RANK {

@@ -6,8 +6,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::attention::{self, Gradients, Saved, Shape};
-use crate::head::{Head, Scores};
+use crate::head::{Head, Scores, Slopes};
 use crate::kernels::cpu::{
     Heads, Mat, MatMut, Rotation, Threads, Write, add_bias, bias_gradient, gemm, in_pool,
     merge_heads, rms_apply, rms_backward, rms_heads, rms_heads_backward, rms_norm, split_heads,
@@ -38,14 +40,31 @@ pub struct Group<'a> {
     pub answers: Vec<&'a [u32]>,
 }
 
+/// What a forward pass keeps for its backward pass. The gradients are the same, bit for bit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Activations {
+    /// All that the backward pass reads.
+    #[default]
+    Keep,
+    /// Each layer's input; a layer is computed again when its backward pass comes. A third more
+    /// time for about a tenth of the memory.
+    Recompute,
+}
+
 impl Model {
     /// Log-probabilities of the answers, keeping what [`Forward::backward`] needs.
     ///
     /// Temperature divides the logits; it must be positive.
-    pub fn forward(&self, group: &Group<'_>, temperature: f32) -> Result<Forward<'_>, ModelError> {
+    pub fn forward(
+        &self,
+        group: &Group<'_>,
+        temperature: f32,
+        activations: Activations,
+    ) -> Result<Forward<'_>, ModelError> {
         check_temperature(temperature)?;
         let packed = Packed::new(&self.config, group)?;
-        Ok(in_pool(|| self.record(packed, temperature)))
+        Ok(in_pool(|| self.record(packed, temperature, activations)))
     }
 
     /// Log-probabilities of the answers, per answer and token. Keeps no activations.
@@ -60,7 +79,7 @@ impl Model {
             let x = self.hidden(&packed, |_| {});
             let first = packed.first_head_row() * self.config.hidden;
             let top = Top::new(self, x[first..].to_vec());
-            top.head(self, &packed, temperature).forward()
+            top.head(self, &packed, temperature).forward(false)
         });
         Ok(packed.per_answer(&scores.log_probs))
     }
@@ -96,16 +115,21 @@ impl Model {
         Ok((cache, last))
     }
 
-    fn record(&self, packed: Packed, temperature: f32) -> Forward<'_> {
+    fn record(&self, packed: Packed, temperature: f32, activations: Activations) -> Forward<'_> {
         let run = Run::new(self, &packed);
         let mut x = run.embed();
         let mut tape = Vec::with_capacity(self.config.layers);
         for layer in 0..self.config.layers {
-            tape.push(run.layer(layer, &mut x));
+            let kept = run.layer(layer, &mut x);
+            tape.push(match activations {
+                Activations::Keep => Taped::Whole(Box::new(kept)),
+                Activations::Recompute => Taped::Input(kept.x),
+            });
         }
         let first = packed.first_head_row() * self.config.hidden;
         let top = Top::new(self, x[first..].to_vec());
-        let scores = top.head(self, &packed, temperature).forward();
+        let keep = activations == Activations::Keep;
+        let scores = top.head(self, &packed, temperature).forward(keep);
         let log_probs = packed.per_answer(&scores.log_probs);
         Forward { model: self, packed, temperature, tape, top, scores, log_probs }
     }
@@ -132,7 +156,7 @@ pub struct Forward<'m> {
     model: &'m Model,
     packed: Packed,
     temperature: f32,
-    tape: Vec<Kept>,
+    tape: Vec<Taped>,
     top: Top,
     scores: Scores,
     log_probs: Vec<Vec<f32>>,
@@ -151,31 +175,50 @@ impl Forward<'_> {
 
     /// Add to `grads` the gradient of a loss whose derivative by each log-probability is `dlogp`.
     pub fn backward(self, dlogp: &[Vec<f32>], grads: &mut Params) -> Result<(), ModelError> {
-        let dlogp = self.flatten(dlogp, grads)?;
-        if dlogp.iter().all(|&d| d == 0.0) {
+        self.backward_with(dlogp, &[], grads)
+    }
+
+    /// The same for a loss that depends on the entropies too: by `dentropy`, unless it is empty.
+    pub fn backward_with(
+        self,
+        dlogp: &[Vec<f32>],
+        dentropy: &[Vec<f32>],
+        grads: &mut Params,
+    ) -> Result<(), ModelError> {
+        if grads.data().len() != self.model.params.data().len() {
+            let (want, got) = (self.model.params.data().len(), grads.data().len());
+            return Err(ModelError::Shape { what: "gradients", want, got });
+        }
+        let logp = self.flatten(dlogp)?;
+        let entropy = if dentropy.is_empty() { Vec::new() } else { self.flatten(dentropy)? };
+        if logp.iter().chain(&entropy).all(|&d| d == 0.0) {
             return Ok(());
         }
-        in_pool(|| self.propagate(&dlogp, grads));
+        in_pool(|| self.propagate(Slopes { logp: &logp, entropy: &entropy }, grads));
         Ok(())
     }
 
-    fn propagate(mut self, dlogp: &[f32], grads: &mut Params) {
-        let model = self.model;
-        let run = Run::new(model, &self.packed);
-        let mut dx = vec![0.0; self.packed.rows() * model.config.hidden];
-        self.top_backward(dlogp, grads, &mut dx);
+    fn propagate(self, slopes: Slopes<'_>, grads: &mut Params) {
+        let Self { model, packed, temperature, mut tape, top, scores, .. } = self;
+        let run = Run::new(model, &packed);
+        let mut dx = vec![0.0; packed.rows() * model.config.hidden];
+        let head = top.head(model, &packed, temperature);
+        top.backward((model, head), (scores, slopes), grads, &mut dx);
         let mut scratch = Scratch::new(model, run.shape);
         for layer in (0..model.config.layers).rev() {
-            if let Some(kept) = self.tape.pop() {
-                run.layer_backward(layer, kept, &mut scratch, (&mut dx, grads));
-            }
+            let kept = match tape.pop() {
+                Some(Taped::Whole(kept)) => *kept,
+                Some(Taped::Input(mut x)) => run.layer(layer, &mut x),
+                None => return,
+            };
+            run.layer_backward(layer, kept, &mut scratch, (&mut dx, grads));
         }
         let hidden = model.config.hidden;
         let embed = grads.at_mut(&model.params.layout().embed);
         if embed.is_empty() {
             return;
         }
-        for (&token, dx) in self.packed.tokens.iter().zip(dx.chunks_exact(hidden)) {
+        for (&token, dx) in packed.tokens.iter().zip(dx.chunks_exact(hidden)) {
             let at = token as usize * hidden;
             for (sum, d) in embed[at..at + hidden].iter_mut().zip(dx) {
                 *sum += d;
@@ -183,38 +226,18 @@ impl Forward<'_> {
         }
     }
 
-    fn flatten(&self, dlogp: &[Vec<f32>], grads: &Params) -> Result<Vec<f32>, ModelError> {
+    /// One number per answer token, as one row.
+    fn flatten(&self, slopes: &[Vec<f32>]) -> Result<Vec<f32>, ModelError> {
         let shape = |what, want, got| Err(ModelError::Shape { what, want, got });
-        if grads.data().len() != self.model.params.data().len() {
-            return shape("gradients", self.model.params.data().len(), grads.data().len());
+        if slopes.len() != self.log_probs.len() {
+            return shape("answers in the slopes", self.log_probs.len(), slopes.len());
         }
-        if dlogp.len() != self.log_probs.len() {
-            return shape("answers in `dlogp`", self.log_probs.len(), dlogp.len());
-        }
-        for (given, own) in dlogp.iter().zip(&self.log_probs) {
+        for (given, own) in slopes.iter().zip(&self.log_probs) {
             if given.len() != own.len() {
-                return shape("tokens of an answer in `dlogp`", own.len(), given.len());
+                return shape("tokens of an answer in the slopes", own.len(), given.len());
             }
         }
-        Ok(dlogp.concat())
-    }
-
-    /// Head and last norm.
-    fn top_backward(&self, dlogp: &[f32], grads: &mut Params, dx: &mut [f32]) {
-        let (model, hidden) = (self.model, self.model.config.hidden);
-        let layout = model.params.layout();
-        let mut drows = vec![0.0; self.top.normed.len()];
-        self.top.head(model, &self.packed, self.temperature).backward(
-            &self.scores.lse,
-            dlogp,
-            (&mut drows, grads.at_mut(&layout.head)),
-        );
-        rms_backward(
-            (&mut dx[self.packed.first_head_row() * hidden..], grads.at_mut(&layout.norm)),
-            &drows,
-            (&self.top.inverse, &self.top.x),
-            model.weights().at(&model.weights().layout().norm),
-        );
+        Ok(slopes.concat())
     }
 }
 
@@ -247,6 +270,33 @@ impl Top {
             first_row: packed.first_head_row(),
         }
     }
+
+    /// Head and last norm: `dx` (T, hidden) gets the gradient of the rows that reach the head.
+    fn backward(
+        &self,
+        (model, head): (&Model, Head<'_>),
+        (scores, slopes): (Scores, Slopes<'_>),
+        grads: &mut Params,
+        dx: &mut [f32],
+    ) {
+        let layout = model.params.layout();
+        let mut drows = vec![0.0; self.normed.len()];
+        head.backward(scores, slopes, (&mut drows, grads.at_mut(&layout.head)));
+        let first = dx.len() - self.x.len();
+        rms_backward(
+            (&mut dx[first..], grads.at_mut(&layout.norm)),
+            &drows,
+            (&self.inverse, &self.x),
+            model.weights().at(&model.weights().layout().norm),
+        );
+    }
+}
+
+/// What the tape holds of one layer.
+enum Taped {
+    Whole(Box<Kept>),
+    /// The layer's input, (T, hidden).
+    Input(Vec<f32>),
 }
 
 /// What one layer keeps for its backward pass. Normalised rows are made again.

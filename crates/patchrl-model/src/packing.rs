@@ -10,7 +10,7 @@ use crate::network::Group;
 use crate::{Config, ModelError};
 
 /// Queries per attention block. Bounds the score buffer.
-const BLOCK: usize = 128;
+pub(crate) const BLOCK: usize = 128;
 
 /// A group without padding. T is the number of rows.
 pub(crate) struct Packed {

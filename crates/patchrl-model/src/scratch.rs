@@ -6,6 +6,7 @@
 use std::f64::consts::TAU;
 use std::path::Path;
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::draw::uniform;
@@ -102,10 +103,23 @@ impl Scratch {
     }
 }
 
+impl Model {
+    /// A new model of these sizes without a tokenizer, its weights drawn from `seed`.
+    pub fn from_scratch(sizes: &Scratch, seed: u64) -> Result<Self, ModelError> {
+        sizes.check().map_err(impossible)?;
+        let config = sizes.config(sizes.vocab, Vec::new());
+        let params = weights(&config, seed);
+        Ok(Self::new(config, params))
+    }
+}
+
+fn impossible(why: String) -> ModelError {
+    ModelError::Damaged { path: "from_scratch".into(), why }
+}
+
 impl Policy {
     /// A new model: its tokenizer learnt from `texts`, its weights drawn from `seed`.
     pub fn from_scratch(sizes: &Scratch, texts: &[&str], seed: u64) -> Result<Self, ModelError> {
-        let impossible = |why| ModelError::Damaged { path: "from_scratch".into(), why };
         sizes.check().map_err(impossible)?;
         let mut tokenizer = Tokenizer::learn(texts, sizes.vocab)?;
         let eos: Vec<u32> =
@@ -130,10 +144,11 @@ fn weights(config: &Config, seed: u64) -> Params {
         })
         .collect();
     for (range, deviation) in tensors {
-        for at in range {
-            params.data_mut()[at] =
-                deviation.map_or(1.0, |deviation| (deviation * normal(seed, at as u64)) as f32);
-        }
+        let start = range.start;
+        params.data_mut()[range].par_iter_mut().enumerate().for_each(|(at, x)| {
+            let normal = || normal(seed, (start + at) as u64);
+            *x = deviation.map_or(1.0, |deviation| (deviation * normal()) as f32);
+        });
     }
     params
 }

@@ -12,6 +12,7 @@ pub mod metric;
 mod report;
 mod sink;
 mod tensorboard;
+pub mod usage;
 
 pub use clock::Stamp;
 pub use error::TelemetryError;

@@ -1,7 +1,7 @@
 //! `train:` in a configuration: as written, with what serde cannot check. `grpo:` is in
 //! [`crate::grpo`].
 
-use patchrl_model::LoraConfig;
+use patchrl_model::{Activations, LoraConfig};
 use patchrl_reward::{Mode, Shaping};
 use serde::{Deserialize, Serialize};
 
@@ -132,6 +132,8 @@ pub struct TrainConfig {
     /// adapter wants about ten times the learning rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lora: Option<LoraConfig>,
+    /// What a forward pass keeps for its backward pass: `recompute` trades time for memory.
+    pub activations: Activations,
     /// Steps between checkpoints; one is written at each phase's end in any case.
     pub checkpoint_every: u64,
     /// Checkpoints kept, the newest first.
@@ -150,6 +152,7 @@ impl Default for TrainConfig {
             curriculum: Vec::new(),
             optimizer: AdamWConfig::default(),
             lora: None,
+            activations: Activations::default(),
             checkpoint_every: 10,
             keep_checkpoints: 2,
         }

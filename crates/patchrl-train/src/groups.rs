@@ -113,7 +113,7 @@ impl Run<'_> {
             let sample = &attempt.sample;
             if sample.finish == Finish::Length && c.mask_truncated {
                 batch.idle.push(0);
-            } else if advantages.is_none() && c.kl_coef == 0.0 {
+            } else if advantages.is_none() && c.kl_coef == 0.0 && c.entropy_coef == 0.0 {
                 batch.idle.push(sample.tokens.len());
             } else {
                 batch.answers.push(Answer {

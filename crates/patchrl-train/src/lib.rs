@@ -8,6 +8,7 @@ mod groups;
 pub mod grpo;
 mod lessons;
 mod material;
+mod memory;
 mod optimizer;
 mod run;
 mod schedule;
@@ -25,6 +26,7 @@ pub use config::{
 pub use grpo::GrpoConfig;
 pub use lessons::{HeldOutLoss, held_out_loss};
 pub use material::Material;
+pub use memory::{Need, memory_needed};
 pub use optimizer::{AdamW, AdamWConfig};
 pub use run::{Listener, Run, Start};
 pub use schedule::linear_warmup;

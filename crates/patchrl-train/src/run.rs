@@ -10,7 +10,7 @@ use std::time::Instant;
 use patchrl_model::{Finish, Model, Params, Policy};
 use patchrl_reward::Mode;
 use patchrl_rollout::{Attempt, Group, SamplingConfig, Spent, items_of_step, write_records};
-use patchrl_telemetry::{Event, RolloutEnd, Step, StepSft, Telemetry, Validation};
+use patchrl_telemetry::{Event, RolloutEnd, Step, StepSft, Telemetry, Validation, usage};
 
 use crate::TrainError;
 use crate::checkpoint::{Checkpoints, State, adapter_of, checkpoint_name, read_optimizer};
@@ -329,7 +329,7 @@ impl Run<'_> {
             &mut engine.optimizer,
             &mut engine.grads,
             &batch,
-            lr,
+            (lr, self.config.activations),
         )?;
         let event = Event::SftStep(StepSft {
             phase: phase.name().into(),
@@ -393,6 +393,7 @@ impl Run<'_> {
             } else {
                 1.0
             },
+            activations: self.config.activations,
         }
         .run(batch, c.updates_per_step, lr)
     }
@@ -460,15 +461,7 @@ fn step_event(groups: &[Group], advantages: &[Advantages], spent: Spent, update:
         tokens: spent.tokens as u64,
         sample_s: spent.sampling.as_secs_f64(),
         reward_s: spent.judging.as_secs_f64(),
-        peak_memory_bytes: peak_memory(),
+        peak_memory_bytes: usage::peak_memory(),
         ..Step::default()
     }
-}
-
-/// The process's highest resident memory so far, in bytes; 0 where the system does not say.
-fn peak_memory() -> u64 {
-    let status = fs_err::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|l| l.split_whitespace().next()).and_then(|n| n.parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
 }

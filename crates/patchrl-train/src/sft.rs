@@ -5,7 +5,7 @@
 //! `patchrl_agent::gold_answer`), from text (`text`) and from chats (`chats`).
 
 use patchrl_agent::{Change, PromptConfig, gold_answer};
-use patchrl_model::{Group, Model, Params, Policy};
+use patchrl_model::{Activations, Group, Model, Params, Policy};
 use patchrl_patch::{Edit, Patch, Tree as _};
 use patchrl_reward::{FsTree, Ready};
 use patchrl_rollout::RolloutError;
@@ -42,10 +42,10 @@ pub fn sft_step(
     optimizer: &mut AdamW,
     grads: &mut Params,
     examples: &[&Example],
-    lr: f32,
+    (lr, activations): (f32, Activations),
 ) -> Result<SftUpdate, TrainError> {
     let tokens = count(examples);
-    let loss = gradient(model, grads, examples, PASS)?;
+    let loss = gradient(model, grads, examples, (PASS, activations))?;
     let decays = matrices(&model.params);
     let grad_norm = optimizer.step(model.params.data_mut(), grads.data(), &decays, lr)?;
     Ok(SftUpdate { loss, grad_norm, tokens })
@@ -66,13 +66,13 @@ fn gradient(
     model: &Model,
     grads: &mut Params,
     examples: &[&Example],
-    most: usize,
+    (most, activations): (usize, Activations),
 ) -> Result<f64, TrainError> {
     let tokens = count(examples).max(1);
     let mut loss = 0.0;
     grads.data_mut().fill(0.0);
     for group in passes(examples, most) {
-        let forward = model.forward(&group, 1.0)?;
+        let forward = model.forward(&group, 1.0, activations)?;
         loss -= sum(forward.log_probs());
         let slope = |answer: &&[u32]| vec![-1.0 / tokens as f32; answer.len()];
         let slopes: Vec<Vec<f32>> = group.answers.iter().map(slope).collect();
@@ -169,7 +169,11 @@ mod tests {
         let example = Example { prompt: vec![1, 5, 9], answer: vec![4, 20, 7, 2] };
         let mut grads = model.params.zeros_like();
         (0..count)
-            .map(|_| sft_step(model, optimizer, &mut grads, &[&example], 1e-2).unwrap().loss)
+            .map(|_| {
+                sft_step(model, optimizer, &mut grads, &[&example], (1e-2, Activations::Keep))
+                    .unwrap()
+                    .loss
+            })
             .collect()
     }
 
@@ -188,7 +192,7 @@ mod tests {
         let examples: Vec<&Example> = rows.iter().collect();
         let run = |most: usize| {
             let mut grads = model.params.zeros_like();
-            let loss = gradient(&model, &mut grads, &examples, most).unwrap();
+            let loss = gradient(&model, &mut grads, &examples, (most, Activations::Keep)).unwrap();
             (loss, grads)
         };
         let (whole, grads) = run(1000);

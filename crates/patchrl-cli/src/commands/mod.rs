@@ -1,5 +1,6 @@
 //! The command line: one file for each command.
 
+mod bench;
 mod config;
 mod doctor;
 mod eval;
@@ -61,6 +62,9 @@ enum Command {
     /// Run something in the sandbox, or clean up after a crash.
     #[command(subcommand)]
     Sandbox(sandbox::Sandbox),
+    /// Measure on this machine what patchrl is chosen for.
+    #[command(subcommand)]
+    Bench(bench::Bench),
     /// Check a configuration, or print all keys with their defaults.
     #[command(subcommand)]
     Config(config::Config),
@@ -80,6 +84,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         Command::Reward(command) => reward::run(command, &environment),
         Command::Image(command) => image::run(command, &environment),
         Command::Sandbox(command) => sandbox::run(command, &environment),
+        Command::Bench(command) => bench::run(command, &environment),
         Command::Config(command) => config::run(command),
     }
 }

@@ -30,13 +30,13 @@ pub(crate) fn merged(weights: &Weights, adapter: &Weights, lora: &LoraConfig) ->
     weights
 }
 
-/// Log-probabilities of the answers.
-pub(crate) fn log_probs(
+/// Of each answer token: its log-probability, and the entropy of what it was drawn from.
+pub(crate) fn scores(
     config: &Config,
     weights: &Weights,
     group: &Group<'_>,
     temperature: f64,
-) -> Vec<Vec<f64>> {
+) -> Vec<Vec<(f64, f64)>> {
     let mut all = Vec::new();
     for answer in &group.answers {
         let tokens: Vec<u32> = group.prompt.iter().chain(*answer).copied().collect();
@@ -47,7 +47,9 @@ pub(crate) fn log_probs(
                 logits[group.prompt.len() - 1 + at].iter().map(|z| z / temperature).collect();
             let top = row.iter().fold(f64::MIN, |a, &b| a.max(b));
             let sum: f64 = row.iter().map(|z| (z - top).exp()).sum();
-            scores.push(row[token as usize] - top - sum.ln());
+            let log = |z: &f64| z - top - sum.ln();
+            let entropy = row.iter().map(|z| -log(z) * log(z).exp()).sum();
+            scores.push((log(&row[token as usize]), entropy));
         }
         all.push(scores);
     }

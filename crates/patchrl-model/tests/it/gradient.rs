@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use patchrl_model::{Group, Model, Params, Target};
+use patchrl_model::{Activations, Group, Model, Params, Target};
 
 use crate::_reference::{self, Weights};
 use crate::tiny::{self, Stream, Texts};
@@ -84,19 +84,18 @@ fn faults(rows: &[Row]) -> Vec<String> {
 fn rows(model: &Model) -> Vec<Row> {
     // Longer than the windows of `tiny::variants`.
     let texts = Texts::new(model.config.vocab, 15, &[5, 1, 0, 7]);
-    let weights = texts.weights();
-    let gradient = gradient(model, &texts.group(), &weights);
+    let (weights, swings) = (texts.weights(13), texts.weights(14));
+    let mut gradient = model.params.zeros_like();
+    let forward = model.forward(&texts.group(), TEMPERATURE, Activations::Keep).unwrap();
+    forward.backward_with(&weights, &swings, &mut gradient).unwrap();
     let mut reference = _reference::weights(&model.params);
     let loss = |reference: &Weights| {
         let weights64 = whole(model, reference);
-        let scores = _reference::log_probs(
-            &model.config,
-            &weights64,
-            &texts.group(),
-            f64::from(TEMPERATURE),
-        );
-        let pairs = scores.iter().flatten().zip(weights.iter().flatten());
-        pairs.map(|(score, &weight)| score * f64::from(weight)).sum::<f64>()
+        let scores =
+            _reference::scores(&model.config, &weights64, &texts.group(), f64::from(TEMPERATURE));
+        let slopes = weights.iter().flatten().zip(swings.iter().flatten());
+        let terms = scores.iter().flatten().zip(slopes);
+        terms.map(|((logp, h), (&w, &s))| logp * f64::from(w) + h * f64::from(s)).sum::<f64>()
     };
     let tensors: Vec<_> =
         model.params.tensors().map(|(name, range, _)| (name.to_owned(), range)).collect();
@@ -161,7 +160,11 @@ fn named(faults: &[String]) -> Vec<&str> {
 
 fn gradient(model: &Model, group: &Group<'_>, dlogp: &[Vec<f32>]) -> Params {
     let mut grads = model.params.zeros_like();
-    model.forward(group, TEMPERATURE).unwrap().backward(dlogp, &mut grads).unwrap();
+    model
+        .forward(group, TEMPERATURE, Activations::Keep)
+        .unwrap()
+        .backward(dlogp, &mut grads)
+        .unwrap();
     grads
 }
 
@@ -193,12 +196,12 @@ fn a_shared_prompt_gives_the_gradients_of_separate_sequences() {
 
 /// Relative L2 distance of the gradients over all parameters in training.
 fn shared_against_separate(model: &Model, texts: &Texts) -> f64 {
-    let weights = texts.weights();
+    let weights = texts.weights(13);
     let shared = gradient(model, &texts.group(), &weights);
     let mut separate = model.params.zeros_like();
     for (answer, dlogp) in texts.answers.iter().zip(&weights) {
         let group = Group { prompt: &texts.prompt, answers: vec![answer] };
-        let forward = model.forward(&group, TEMPERATURE).unwrap();
+        let forward = model.forward(&group, TEMPERATURE, Activations::Keep).unwrap();
         forward.backward(std::slice::from_ref(dlogp), &mut separate).unwrap();
     }
     let gap: Vec<f32> = shared.data().iter().zip(separate.data()).map(|(a, b)| a - b).collect();
@@ -219,10 +222,10 @@ fn matches_the_reference(name: &str, model: &Model) {
     let group = texts.group();
     let trained = _reference::weights(&model.params);
     let weights = whole(model, &trained);
-    let want = _reference::log_probs(&model.config, &weights, &group, f64::from(TEMPERATURE));
-    let forward = model.forward(&group, TEMPERATURE).unwrap();
+    let want = _reference::scores(&model.config, &weights, &group, f64::from(TEMPERATURE));
+    let forward = model.forward(&group, TEMPERATURE, Activations::Keep).unwrap();
     assert_eq!(forward.log_probs(), model.log_probs(&group, TEMPERATURE).unwrap());
-    for (got, want) in forward.log_probs().iter().flatten().zip(want.iter().flatten()) {
+    for (got, (want, _)) in forward.log_probs().iter().flatten().zip(want.iter().flatten()) {
         assert!((f64::from(*got) - want).abs() < 2e-5, "{name}: {got} is not {want}");
     }
     let logits = model.logits(&texts.prompt).unwrap();
@@ -236,11 +239,25 @@ fn matches_the_reference(name: &str, model: &Model) {
 fn entropy_is_that_of_the_whole_distribution() {
     let model = tiny::model(tiny::config(true, false));
     let texts = Texts::new(model.config.vocab, 4, &[3]);
-    let entropy = model.forward(&texts.group(), 1.0).unwrap().entropy();
-    let logits = model.logits(&texts.prompt).unwrap();
-    let last: Vec<f64> =
-        logits[3 * model.config.vocab..].iter().map(|&z| f64::from(z).exp()).collect();
-    let sum: f64 = last.iter().sum();
-    let want: f64 = last.iter().map(|e| -e / sum * (e / sum).ln()).sum();
-    assert!((f64::from(entropy[0][0]) - want).abs() < 1e-5, "{} is not {want}", entropy[0][0]);
+    let forward = model.forward(&texts.group(), TEMPERATURE, Activations::Keep).unwrap();
+    let weights = _reference::weights(&model.params);
+    let want = _reference::scores(&model.config, &weights, &texts.group(), f64::from(TEMPERATURE));
+    for (got, (_, want)) in forward.entropy()[0].iter().zip(&want[0]) {
+        assert!((f64::from(*got) - want).abs() < 1e-5, "{got} is not {want}");
+    }
+}
+
+#[test]
+fn layers_computed_again_give_the_same_gradients() {
+    for (name, config) in tiny::variants() {
+        let model = tiny::model(config);
+        let texts = Texts::new(model.config.vocab, 15, &[5, 1, 0, 7]);
+        let [kept, again] = [Activations::Keep, Activations::Recompute].map(|activations| {
+            let mut grads = model.params.zeros_like();
+            let forward = model.forward(&texts.group(), TEMPERATURE, activations).unwrap();
+            forward.backward(&texts.weights(13), &mut grads).unwrap();
+            grads
+        });
+        assert_eq!(kept.data(), again.data(), "{name}");
+    }
 }

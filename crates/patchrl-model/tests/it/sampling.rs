@@ -1,8 +1,8 @@
 //! Sampling against the full forward pass.
 
 use patchrl_model::{
-    Drafts, Finish, Group, Model, ModelError, Request, Sample, Sampling, Step, Target, generate,
-    generate_with,
+    Activations, Drafts, Finish, Group, Model, ModelError, Request, Sample, Sampling, Step, Target,
+    generate, generate_with,
 };
 
 use crate::tiny::{self, Texts};
@@ -267,7 +267,7 @@ fn bad_input_is_an_error() {
     assert!(matches!(ask(&[1], &how), ModelError::BadSampling { name: "top_p", .. }));
     let group = Group { prompt: &[1, 2], answers: vec![&[1, 99]] };
     assert!(matches!(
-        model.forward(&group, 1.0),
+        model.forward(&group, 1.0, Activations::Keep),
         Err(ModelError::TokenOutOfRange { token: 99, .. })
     ));
     assert!(matches!(model.log_probs(&group, 0.0), Err(ModelError::BadSampling { .. })));

@@ -93,8 +93,8 @@ impl Texts {
     }
 
     /// One factor per answer token, of both signs.
-    pub(crate) fn weights(&self) -> Vec<Vec<f32>> {
-        let mut stream = Stream(13);
+    pub(crate) fn weights(&self, seed: u64) -> Vec<Vec<f32>> {
+        let mut stream = Stream(seed);
         let mut weight = |answer: &Vec<u32>| answer.iter().map(|_| stream.next()).collect();
         self.answers.iter().map(&mut weight).collect()
     }

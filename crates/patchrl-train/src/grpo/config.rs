@@ -132,6 +132,8 @@ keys! {
     kl_estimator: Estimator,
     /// What makes its gradient that of the divergence.
     kl_gradient: KlGradient,
+    /// Weight of the bonus for the entropy of each token's distribution; 0 for none.
+    entropy_coef: f32,
     /// What a reward becomes after its group's mean is taken off.
     advantage_scale: Scale,
     /// Added to the deviation that `advantage_scale` divides by.
@@ -204,6 +206,7 @@ impl GrpoConfig {
                 drift_limit: self.drift_limit,
             },
             bounds: self.bounds,
+            entropy_coef: self.entropy_coef,
         }
     }
 
@@ -242,6 +245,7 @@ impl GrpoConfig {
         }
         let at_least = [
             ("kl_coef", f64::from(self.kl_coef)),
+            ("entropy_coef", f64::from(self.entropy_coef)),
             ("advantage_eps", self.advantage_eps),
             ("overlong_penalty", f64::from(self.overlong_penalty)),
             ("drift_limit", f64::from(self.drift_limit)),

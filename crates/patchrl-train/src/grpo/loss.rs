@@ -67,6 +67,9 @@ pub struct Loss {
     pub correction: Correction,
     /// Where exponents are cut off.
     pub bounds: Bounds,
+    /// What the entropy of a token's distribution takes off its loss (verl, TRL). The updater
+    /// adds it, since a log-probability does not say it.
+    pub entropy_coef: f32,
 }
 
 /// One answer as the policies see it. All slices are (T,).

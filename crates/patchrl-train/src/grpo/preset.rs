@@ -94,6 +94,7 @@ fn mission(loss: LossName) -> GrpoConfig {
         kl_coef: 0.02,
         kl_estimator: Estimator::K3,
         kl_gradient: KlGradient::Plain,
+        entropy_coef: 0.0,
         advantage_scale: Scale::None,
         advantage_eps: 1e-4,
         signal: Signal::Reward,

@@ -3,7 +3,7 @@
 //! Owns which tokens count, and the order of passes. Does not sample or judge, and
 //! knows no formula: see [`super::loss`] and [`super::aggregation`].
 
-use patchrl_model::{self as model, Model, Params};
+use patchrl_model::{self as model, Activations, Model, Params};
 
 use super::{Denominator, Extent, Health, Loss, Reject, Scored, Tally};
 use crate::TrainError;
@@ -81,6 +81,8 @@ pub struct Updater<'a> {
     pub denominator: Denominator,
     /// The temperature answers were drawn at.
     pub temperature: f32,
+    /// What a forward pass keeps.
+    pub activations: Activations,
 }
 
 /// Log-probabilities by group, answer and token.
@@ -182,7 +184,8 @@ impl Updater<'_> {
                 // Its prompt alone has nothing to teach.
                 continue;
             }
-            let forward = self.model.forward(&group.group(), self.temperature)?;
+            let forward = self.model.forward(&group.group(), self.temperature, self.activations)?;
+            let bonus = self.entropy_bonus(&forward.entropy(), &plan.divisors[i], &mut tally);
             entropy += forward.entropy().iter().flatten().map(|&h| f64::from(h)).sum::<f64>();
             let logp = forward.log_probs();
             let old = plan.old[i].get_or_insert_with(|| logp.to_vec());
@@ -197,9 +200,30 @@ impl Updater<'_> {
                     self.loss.answer(&scored, plan.divisors[i][a], &mut tally)
                 })
                 .collect();
-            forward.backward(&slopes, self.grads)?;
+            forward.backward_with(&slopes, &bonus, self.grads)?;
         }
         Ok((tally, entropy))
+    }
+
+    /// The entropy bonus of a group's answers, taken off the loss, and its slopes; none where
+    /// its weight is 0.
+    fn entropy_bonus(
+        &self,
+        entropy: &[Vec<f32>],
+        divisors: &[f64],
+        tally: &mut Tally,
+    ) -> Vec<Vec<f32>> {
+        let weight = f64::from(self.loss.entropy_coef);
+        if weight == 0.0 {
+            return Vec::new();
+        }
+        let answers = entropy.iter().zip(divisors);
+        let slopes = answers.map(|(entropy, divisor)| {
+            let slope = -weight / divisor;
+            tally.loss += slope * entropy.iter().map(|&h| f64::from(h)).sum::<f64>();
+            vec![slope as f32; entropy.len()]
+        });
+        slopes.collect()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use patchrl_model::{Config, Group, Model, Params};
+use patchrl_model::{Activations, Config, Group, Model, Params};
 use patchrl_train::grpo::{Answer, Batch, Update, Updater};
 use patchrl_train::{AdamW, AdamWConfig, GrpoConfig};
 use serde_json::json;
@@ -65,6 +65,7 @@ fn run(config: &GrpoConfig, batches: Vec<Batch<'_>>) -> (Vec<f32>, Vec<f32>, Upd
         loss: config.loss(),
         denominator: config.denominator(8),
         temperature: 1.0,
+        activations: Activations::Keep,
     }
     .run(batches, config.updates_per_step, 0.01)
     .expect("an update");
@@ -93,7 +94,7 @@ fn the_default_is_the_mission_s_loss_bit_for_bit() {
     let mut moved = 0;
     for _ in 0..3 {
         grads.data_mut().fill(0.0);
-        let forward = policy.forward(&group, 1.0).expect("a forward pass");
+        let forward = policy.forward(&group, 1.0, Activations::Keep).expect("a forward pass");
         let logp = forward.log_probs().to_vec();
         let slopes: Vec<Vec<f32>> = (0..TOKENS.len())
             .map(|a| {
@@ -163,4 +164,30 @@ fn idle_answers_only_count() {
     let (_, weights, nothing) = run(&config("{}"), vec![batch(&[], &[9])]);
     assert!(weights == model(1).params.data(), "a step without a token moved the weights");
     assert_eq!(nothing, Update::default());
+}
+
+#[test]
+fn the_entropy_bonus_is_taken_off_the_loss_and_pulls_entropy_up() {
+    let policy = model(1);
+    let own = sampled(&policy);
+    let still = |sampled| -> Vec<Answer<'_>> {
+        answers(sampled).into_iter().map(|a| Answer { advantage: 0.0, ..a }).collect()
+    };
+    let with = config(r#"{"kl_coef":0,"entropy_coef":0.3}"#);
+    let (grads, _, report) = run(&with, vec![batch(&still(&own), &[])]);
+    let bonus = f64::from(0.3_f32) * report.entropy;
+    assert!((report.loss + bonus).abs() < 1e-9, "{} is not -{bonus}", report.loss);
+    let group = Group { prompt: &PROMPT, answers: TOKENS.to_vec() };
+    let entropy = |model: &Model| {
+        let forward = model.forward(&group, 1.0, Activations::Keep).expect("a forward pass");
+        forward.entropy().iter().flatten().sum::<f32>()
+    };
+    let mut moved = policy.clone();
+    for (weight, slope) in moved.params.data_mut().iter_mut().zip(&grads) {
+        *weight -= slope;
+    }
+    let (before, after) = (entropy(&policy), entropy(&moved));
+    assert!(after > before + 1e-3, "{after} after {before}");
+    let (none, ..) = run(&config(r#"{"kl_coef":0}"#), vec![batch(&still(&own), &[])]);
+    assert!(none.iter().all(|&slope| slope == 0.0));
 }

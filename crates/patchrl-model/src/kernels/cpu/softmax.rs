@@ -143,9 +143,15 @@ pub(crate) fn tile_update(tile: &[f32], (top, sum, weighted): (f32, f32, f32)) -
     })
 }
 
-/// A tile of logits to `pull * e^(z - lse)`.
-pub(crate) fn tile_gradient(tile: &mut [f32], lse: f32, pull: f32) {
+/// A tile of one row's logits to their gradient: `pull` is that of the row's log-sum-exp, `swing`
+/// that of its `entropy`, whose derivative by a logit is `-p (ln p + entropy)`.
+pub(crate) fn tile_gradient(
+    tile: &mut [f32],
+    (lse, entropy): (f32, f32),
+    (pull, swing): (f32, f32),
+) {
     vectorised!(for z in tile.iter_mut() {
-        *z = pull * exp(*z - lse);
+        let log = *z - lse;
+        *z = (pull - swing * (log + entropy)) * exp(log);
     });
 }
