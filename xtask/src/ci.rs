@@ -86,6 +86,9 @@ fn test_steps(report: &mut Report, tests: Tests) {
     // the sandboxes' need: such a binary is also the inside of a sandbox.
     let args = ["test", "--locked", "--workspace", "--no-fail-fast"];
     report.step("tests", || cargo(&args));
+    let double =
+        ["test", "--locked", "-p", "patchrl-model", "--features", "double", "--test", "double"];
+    report.step("tests in f64", || cargo(&double));
 }
 
 fn deny() -> Result<Ending> {

@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+use crate::Real;
 use crate::kernels::cpu::{
     Mat, MatMut, Threads, Write, dot, exp_normalise, gemm, probability_gradient, vectorised,
 };
@@ -33,7 +34,7 @@ impl Shape {
     }
 
     /// Queries (heads, T, D), keys and values (`kv_heads`, T, D) of one buffer.
-    pub(crate) fn split<'a>(&self, qkv: &'a [f32]) -> (&'a [f32], &'a [f32], &'a [f32]) {
+    pub(crate) fn split<'a>(&self, qkv: &'a [Real]) -> (&'a [Real], &'a [Real], &'a [Real]) {
         let (q, kv) = qkv.split_at(self.heads * self.matrix());
         let (k, v) = kv.split_at(self.kv_heads * self.matrix());
         (q, k, v)
@@ -44,11 +45,11 @@ impl Shape {
         self.rows * self.head_dim
     }
 
-    fn scale(&self) -> f32 {
-        1.0 / (self.head_dim as f32).sqrt()
+    fn scale(&self) -> Real {
+        1.0 / (self.head_dim as Real).sqrt()
     }
 
-    fn head<'a>(&self, of: &'a [f32], head: usize) -> Mat<'a> {
+    fn head<'a>(&self, of: &'a [Real], head: usize) -> Mat<'a> {
         Mat::new(&of[head * self.matrix()..(head + 1) * self.matrix()], self.rows, self.head_dim)
     }
 }
@@ -57,8 +58,8 @@ impl Shape {
 pub(crate) fn forward(
     shape: Shape,
     blocks: &[Block],
-    qkv: &[f32],
-    (out, lse): (&mut [f32], &mut [f32]),
+    qkv: &[Real],
+    (out, lse): (&mut [Real], &mut [Real]),
 ) {
     let (q, k, v) = shape.split(qkv);
     let jobs = cut(shape, blocks, out, lse);
@@ -86,16 +87,16 @@ struct Job<'a> {
     head: usize,
     block: Block,
     /// (`block.len`, D)
-    out: &'a mut [f32],
+    out: &'a mut [Real],
     /// (`block.len`,)
-    lse: &'a mut [f32],
+    lse: &'a mut [Real],
 }
 
 fn cut<'a>(
     shape: Shape,
     blocks: &[Block],
-    mut out: &'a mut [f32],
-    mut lse: &'a mut [f32],
+    mut out: &'a mut [Real],
+    mut lse: &'a mut [Real],
 ) -> Vec<Job<'a>> {
     let mut jobs = Vec::with_capacity(shape.heads * blocks.len());
     for head in 0..shape.heads {
@@ -110,13 +111,13 @@ fn cut<'a>(
 }
 
 /// Zero what a query does not see.
-fn hide(row: &mut [f32], seen: &Range<usize>) {
+fn hide(row: &mut [Real], seen: &Range<usize>) {
     row[..seen.start].fill(0.0);
     row[seen.end..].fill(0.0);
 }
 
 /// `out = scale * rows · keysᵀ` over the keys that the block sees; (`block.len`, keys).
-fn against_keys(block: Block, out: &mut [f32], scale: f32, (rows, keys): (Mat<'_>, Mat<'_>)) {
+fn against_keys(block: Block, out: &mut [Real], scale: Real, (rows, keys): (Mat<'_>, Mat<'_>)) {
     let (len, width) = (block.len, block.keys());
     if block.prefix > 0 {
         let keys = keys.rows(0, block.prefix).t();
@@ -131,8 +132,8 @@ fn against_keys(block: Block, out: &mut [f32], scale: f32, (rows, keys): (Mat<'_
 /// `out = weights · values` over the keys that the block sees; `out` is (`block.len`, D).
 fn over_keys(
     block: Block,
-    (out, head_dim): (&mut [f32], usize),
-    (weights, values): (&[f32], Mat<'_>),
+    (out, head_dim): (&mut [Real], usize),
+    (weights, values): (&[Real], Mat<'_>),
 ) {
     let (len, width) = (block.len, block.keys());
     let mut write = Write::Set;
@@ -150,23 +151,23 @@ fn over_keys(
 /// What the backward pass of one layer reads.
 pub(crate) struct Saved<'a> {
     /// See [`Shape::split`].
-    pub(crate) qkv: &'a [f32],
+    pub(crate) qkv: &'a [Real],
     /// (heads, T)
-    pub(crate) lse: &'a [f32],
+    pub(crate) lse: &'a [Real],
     /// Output of the forward pass, (T, heads * D).
-    pub(crate) out: &'a [f32],
+    pub(crate) out: &'a [Real],
     /// Gradient of the output, (T, heads * D).
-    pub(crate) dout: &'a [f32],
+    pub(crate) dout: &'a [Real],
     /// The same, (heads, T, D).
-    pub(crate) dout_heads: &'a [f32],
+    pub(crate) dout_heads: &'a [Real],
 }
 
 /// Gradients per *query* head, each (heads, T, D): the caller sums keys and values over
 /// the query heads that share them.
 pub(crate) struct Gradients<'a> {
-    pub(crate) dq: &'a mut [f32],
-    pub(crate) dk: &'a mut [f32],
-    pub(crate) dv: &'a mut [f32],
+    pub(crate) dq: &'a mut [Real],
+    pub(crate) dk: &'a mut [Real],
+    pub(crate) dv: &'a mut [Real],
 }
 
 /// Overwrite `grads` with the gradients of [`forward`].
@@ -202,7 +203,7 @@ fn backward_block(
     shape: Shape,
     (block, head): (Block, usize),
     saved: &Saved<'_>,
-    (scores, dscores): (&mut [f32], &mut [f32]),
+    (scores, dscores): (&mut [Real], &mut [Real]),
     Gradients { dq, dk, dv }: Gradients<'_>,
 ) {
     let (q, k, v) = shape.split(saved.qkv);
@@ -234,8 +235,8 @@ fn backward_block(
 /// `out += weightsᵀ · rows` over the keys that the block sees; `out` is (T, D).
 fn into_keys(
     block: Block,
-    (out, head_dim): (&mut [f32], usize),
-    (weights, rows): (&[f32], Mat<'_>),
+    (out, head_dim): (&mut [Real], usize),
+    (weights, rows): (&[Real], Mat<'_>),
 ) {
     let (len, width) = (block.len, block.keys());
     if block.prefix > 0 {

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use crate::{ModelError, RopeScaling};
+use crate::{ModelError, Real, RopeScaling};
 
 /// Upper limits on what a file may claim, far above any real model of this family.
 const MAX_LAYERS: usize = 1 << 10;
@@ -211,6 +211,11 @@ impl Config {
     pub(crate) fn query_and_key(&self) -> (Range<usize>, Range<usize>) {
         let (q, kv) = (self.heads * self.head_dim, self.kv_heads * self.head_dim);
         (0..q, q..q + kv)
+    }
+
+    /// What is added to the mean square of a norm.
+    pub(crate) fn eps(&self) -> Real {
+        self.rms_eps as Real
     }
 
     /// Radians per position of each pair of a head, (`head_dim` / 2,).

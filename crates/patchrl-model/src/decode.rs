@@ -132,7 +132,7 @@ impl<'m> Decoder<'m> {
     fn normed(&self, x: &[f32], weight: &[f32]) -> Vec<f32> {
         let mut normed = vec![0.0; x.len()];
         let mut inverse = vec![0.0; x.len() / weight.len()];
-        rms_norm(&mut normed, &mut inverse, x, weight, self.model.config.rms_eps);
+        rms_norm(&mut normed, &mut inverse, x, weight, self.model.config.eps());
         normed
     }
 
@@ -166,7 +166,7 @@ impl<'m> Decoder<'m> {
         low.qkv.forward_rows(self.model.adapter(), &mut qkv, &normed, rows);
         let (queries, keys) = config.query_and_key();
         for (place, norm) in [(queries, &layer.q_norm), (keys, &layer.k_norm)] {
-            rms_heads(&mut qkv, (q + 2 * kv, place), params.at(norm), config.rms_eps);
+            rms_heads(&mut qkv, (q + 2 * kv, place), params.at(norm), config.eps());
         }
         let mut rest = qkv.as_mut_slice();
         for sequence in &mut *sequences {

@@ -1,6 +1,6 @@
 //! One token out of one row of logits.
 //!
-//! Owns temperature, top-k, top-p and the random numbers. A draw is a function of
+//! Owns temperature, top-k and top-p. A draw is a function of
 //! the row, the seed and the token's place in its answer, and of nothing else.
 
 use crate::Sampling;
@@ -38,20 +38,6 @@ pub(crate) fn draw(logits: &mut [f32], sampling: &Sampling, uniform: f64) -> Opt
         anywhere(weights, uniform)?
     };
     Some(Drawn { token, log_prob: (weights[token as usize] / sum).ln() })
-}
-
-/// A number in [0, 1) from a seed and a counter.
-pub(crate) fn uniform(seed: u64, counter: u64) -> f64 {
-    let bits = mix(mix(seed).wrapping_add(counter.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
-    (bits >> 11) as f64 / (1_u64 << 53) as f64
-}
-
-/// The finalizer of `SplitMix64`.
-fn mix(seed: u64) -> u64 {
-    let z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 /// The first of the largest logits, with its log-probability at temperature 1.
@@ -129,6 +115,7 @@ fn locate(entries: impl Iterator<Item = (u32, f64)>, point: f64) -> Option<u32> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::uniform::uniform;
 
     fn sampling(temperature: f32, top_k: usize, top_p: f32) -> Sampling {
         Sampling { temperature, top_p, top_k, max_new_tokens: 1, stop: Vec::new() }

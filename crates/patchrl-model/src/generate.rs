@@ -14,8 +14,9 @@ use std::time::Instant;
 use rayon::prelude::*;
 
 use crate::decode::{Decoder, Sequence};
-use crate::draw::{Drawn, draw, uniform};
+use crate::draw::{Drawn, draw};
 use crate::speculate::{Drafter, Drafts, Guess, Step};
+use crate::uniform::uniform;
 use crate::{Config, Model, ModelError};
 
 /// How tokens are drawn.

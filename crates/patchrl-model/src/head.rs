@@ -6,6 +6,7 @@
 
 use rayon::prelude::*;
 
+use crate::Real;
 use crate::kernels::cpu::{Mat, MatMut, Threads, Write, gemm, tile_gradient, tile_update};
 use crate::packing::Target;
 
@@ -20,11 +21,11 @@ pub(crate) const KEPT: usize = 1 << 26;
 #[derive(Clone, Copy)]
 pub(crate) struct Head<'a> {
     /// (N, hidden), normalised.
-    pub(crate) rows: &'a [f32],
+    pub(crate) rows: &'a [Real],
     /// (vocab, hidden)
-    pub(crate) weight: &'a [f32],
+    pub(crate) weight: &'a [Real],
     pub(crate) hidden: usize,
-    pub(crate) temperature: f32,
+    pub(crate) temperature: Real,
     /// Rows counted from `first_row`.
     pub(crate) targets: &'a [Target],
     pub(crate) first_row: usize,
@@ -33,17 +34,17 @@ pub(crate) struct Head<'a> {
 /// What the forward pass found.
 pub(crate) struct Scores {
     /// Per target.
-    pub(crate) log_probs: Vec<f32>,
+    pub(crate) log_probs: Vec<Real>,
     /// Entropy of the distribution that each target was drawn from, per target.
-    pub(crate) entropy: Vec<f32>,
+    pub(crate) entropy: Vec<Real>,
     /// (N,)
-    lse: Vec<f32>,
+    lse: Vec<Real>,
     logits: Logits,
 }
 
 /// Scaled logits: all tiles one after the other, or room for one.
 struct Logits {
-    tiles: Vec<f32>,
+    tiles: Vec<Real>,
     whole: bool,
     made: bool,
 }
@@ -52,9 +53,9 @@ struct Logits {
 #[derive(Clone, Copy)]
 pub(crate) struct Slopes<'a> {
     /// By the log-probability.
-    pub(crate) logp: &'a [f32],
+    pub(crate) logp: &'a [Real],
     /// By the entropy; empty for none.
-    pub(crate) entropy: &'a [f32],
+    pub(crate) entropy: &'a [Real],
 }
 
 impl Head<'_> {
@@ -65,7 +66,7 @@ impl Head<'_> {
         let whole = keep && count * vocab <= KEPT;
         let room = if whole { count * vocab } else { count.min(ROWS) * TILE.min(vocab) };
         let mut logits = Logits { tiles: vec![0.0; room], whole, made: false };
-        let mut state = vec![(f32::NEG_INFINITY, 0.0_f32, 0.0_f32); count];
+        let mut state = vec![(Real::NEG_INFINITY, 0.0 as Real, 0.0 as Real); count];
         let mut picked = vec![0.0; self.targets.len()];
         self.each_tile(&mut logits, |tile, first_row, first_token, width| {
             for (at, target) in self.targets.iter().enumerate() {
@@ -82,7 +83,7 @@ impl Head<'_> {
                 .with_min_len(8)
                 .for_each(|(state, tile)| *state = tile_update(tile, *state));
         });
-        let lse: Vec<f32> = state.iter().map(|(top, sum, _)| top + sum.ln()).collect();
+        let lse: Vec<Real> = state.iter().map(|(top, sum, _)| top + sum.ln()).collect();
         let row = |target: &Target| target.row - self.first_row;
         let log_probs =
             self.targets.iter().zip(&picked).map(|(target, z)| z - lse[row(target)]).collect();
@@ -103,10 +104,10 @@ impl Head<'_> {
         &self,
         Scores { entropy, lse, mut logits, .. }: Scores,
         slopes: Slopes<'_>,
-        (drows, dweight): (&mut [f32], &mut [f32]),
+        (drows, dweight): (&mut [Real], &mut [Real]),
     ) {
         // Entropy, and the derivatives by log-sum-exp and entropy, of each row.
-        let mut by_row = vec![(0.0_f32, (0.0_f32, 0.0_f32)); lse.len()];
+        let mut by_row = vec![(0.0 as Real, (0.0 as Real, 0.0 as Real)); lse.len()];
         for (at, (target, d)) in self.targets.iter().zip(slopes.logp).enumerate() {
             let (own, (pull, swing)) = &mut by_row[target.row - self.first_row];
             *own = entropy[at];
@@ -161,7 +162,7 @@ impl Head<'_> {
     fn each_tile(
         &self,
         logits: &mut Logits,
-        mut visit: impl FnMut(&mut [f32], usize, usize, usize),
+        mut visit: impl FnMut(&mut [Real], usize, usize, usize),
     ) {
         let count = self.rows.len() / self.hidden;
         let vocab = self.weight.len() / self.hidden;

@@ -1,13 +1,23 @@
 //! The policy network: configuration, weights, forward and explicit backward, sampling.
 
+#![cfg_attr(
+    feature = "double",
+    allow(dead_code, unused_imports, reason = "what reads files and samples is not in that build")
+)]
+
 mod attention;
+#[cfg(not(feature = "double"))]
 mod chat;
 mod config;
 mod cost;
+#[cfg(not(feature = "double"))]
 mod decode;
+#[cfg(not(feature = "double"))]
 mod diff_forms;
+#[cfg(not(feature = "double"))]
 mod draw;
 mod error;
+#[cfg(not(feature = "double"))]
 mod generate;
 mod head;
 mod kernels;
@@ -16,32 +26,58 @@ mod memory;
 mod network;
 mod packing;
 mod params;
+#[cfg(not(feature = "double"))]
 mod peft;
+#[cfg(not(feature = "double"))]
 mod policy;
 mod rate;
 mod rotary;
+#[cfg(not(feature = "double"))]
 mod scratch;
+#[cfg(not(feature = "double"))]
 mod source;
+#[cfg(not(feature = "double"))]
 mod speculate;
+#[cfg(not(feature = "double"))]
 mod suffix;
+#[cfg(not(feature = "double"))]
 mod tokenizer;
+mod uniform;
+#[cfg(not(feature = "double"))]
 mod weights;
 
+#[cfg(not(feature = "double"))]
 pub use chat::{ChatTemplate, Day, Message};
 pub use config::{Config, Family, Window};
 pub use cost::{Lengths, update_flops};
+#[cfg(not(feature = "double"))]
 pub use diff_forms::diff_forms;
 pub use error::ModelError;
+#[cfg(not(feature = "double"))]
 pub use generate::{Finish, Request, Sample, Sampling, generate, generate_with};
 pub use lora::{Base, LoraConfig, Target};
 pub use memory::keep_freed_memory;
 pub use network::{Activations, Forward, Group, Model};
 pub use params::Params;
+#[cfg(not(feature = "double"))]
 pub use policy::Policy;
 pub use rate::product_rate;
 pub use rotary::RopeScaling;
+#[cfg(not(feature = "double"))]
 pub use scratch::Scratch;
+#[cfg(not(feature = "double"))]
 pub use source::{FetchWheel, HUB, Progress, Sources, resolve};
+#[cfg(not(feature = "double"))]
 pub use speculate::{Drafts, Step};
+#[cfg(not(feature = "double"))]
 pub use suffix::{Copied, Suffixes};
+#[cfg(not(feature = "double"))]
 pub use tokenizer::Tokenizer;
+
+/// What weights and activations are made of. With the feature `double` it is `f64`, for the test
+/// that needs it and nothing else: files, tokens and sampling are left out then.
+#[cfg(not(feature = "double"))]
+pub type Real = f32;
+/// What weights and activations are made of.
+#[cfg(feature = "double")]
+pub type Real = f64;

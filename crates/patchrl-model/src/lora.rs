@@ -8,10 +8,10 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::draw::uniform;
 use crate::kernels::cpu::{self, Mat, MatMut, Threads, Write, gemm};
 use crate::params::Layout;
-use crate::{Config, Model, ModelError, Params};
+use crate::uniform::uniform;
+use crate::{Config, Model, ModelError, Params, Real};
 
 /// Largest rank that is taken from a file; adapters of this kind have 1 to 512.
 const MAX_RANK: usize = 1 << 13;
@@ -148,7 +148,7 @@ impl Model {
         for (range, inner) in tensors {
             let bound = 1.0 / (inner as f64).sqrt();
             for at in range {
-                params.data_mut()[at] = ((2.0 * uniform(seed, at as u64) - 1.0) * bound) as f32;
+                params.data_mut()[at] = ((2.0 * uniform(seed, at as u64) - 1.0) * bound) as Real;
             }
         }
         self.under(lora, params)
@@ -193,8 +193,8 @@ impl Model {
         self.base.as_ref().map_or(&self.params, |base| &base.params)
     }
 
-    fn adapter_scale(&self) -> Option<f32> {
-        self.base.as_ref().map(|base| base.lora.alpha / base.lora.rank as f32)
+    fn adapter_scale(&self) -> Option<Real> {
+        self.base.as_ref().map(|base| base.lora.alpha as Real / base.lora.rank as Real)
     }
 
     /// The adapter's numbers and their factor; the factor means nothing without an adapter.
@@ -204,7 +204,7 @@ impl Model {
 }
 
 /// Numbers that [`LowRank`] points into, and `alpha / rank`.
-pub(crate) type Adapter<'a> = (&'a Params, f32);
+pub(crate) type Adapter<'a> = (&'a Params, Real);
 
 /// The adapters of one layer.
 #[derive(Debug, Default)]
@@ -237,8 +237,8 @@ impl LowRank {
     pub(crate) fn forward(
         &self,
         (params, scale): Adapter<'_>,
-        y: &mut [f32],
-        x: &[f32],
+        y: &mut [Real],
+        x: &[Real],
         rows: usize,
     ) {
         if self.parts.is_empty() {
@@ -255,11 +255,12 @@ impl LowRank {
     }
 
     /// As [`LowRank::forward`], each row by itself whatever the others are.
+    #[cfg(not(feature = "double"))]
     pub(crate) fn forward_rows(
         &self,
         (params, scale): Adapter<'_>,
-        y: &mut [f32],
-        x: &[f32],
+        y: &mut [Real],
+        x: &[Real],
         rows: usize,
     ) {
         if self.parts.is_empty() {
@@ -272,7 +273,7 @@ impl LowRank {
         let rank = all / self.parts.len();
         for (at, part) in self.parts.iter().enumerate() {
             let narrow = inner.chunks_exact(all).flat_map(|row| &row[at * rank..(at + 1) * rank]);
-            let narrow: Vec<f32> = narrow.copied().collect();
+            let narrow: Vec<Real> = narrow.copied().collect();
             let mut change = vec![0.0; rows * part.outs.len()];
             cpu::linear(&mut change, &narrow, params.at(&part.b), &[], rank);
             for (y, change) in y.chunks_exact_mut(width).zip(change.chunks_exact(part.outs.len())) {
@@ -288,10 +289,10 @@ impl LowRank {
     pub(crate) fn input_gradient(
         &self,
         (params, scale): Adapter<'_>,
-        dx: &mut [f32],
-        dy: &[f32],
+        dx: &mut [Real],
+        dy: &[Real],
         rows: usize,
-    ) -> Vec<f32> {
+    ) -> Vec<Real> {
         if self.parts.is_empty() {
             return Vec::new();
         }
@@ -315,7 +316,7 @@ impl LowRank {
         &self,
         (params, scale): Adapter<'_>,
         grads: &mut Params,
-        (dinner, dy, x): (&[f32], &[f32], &[f32]),
+        (dinner, dy, x): (&[Real], &[Real], &[Real]),
         rows: usize,
     ) {
         if self.parts.is_empty() {
@@ -337,7 +338,7 @@ impl LowRank {
     }
 
     /// `x Aᵀ`, (rows, N R).
-    fn inner(&self, params: &Params, ins: usize, rows: usize, x: &[f32]) -> Vec<f32> {
+    fn inner(&self, params: &Params, ins: usize, rows: usize, x: &[Real]) -> Vec<Real> {
         let all = self.a.len() / ins;
         let mut inner = vec![0.0; rows * all];
         let product = (Mat::new(x, rows, ins), Mat::new(params.at(&self.a), all, ins).t());
@@ -346,7 +347,7 @@ impl LowRank {
     }
 
     /// `w += scale · B A` for the network's matrix `w` (out, in).
-    fn merge(&self, (params, scale): Adapter<'_>, w: &mut [f32]) {
+    fn merge(&self, (params, scale): Adapter<'_>, w: &mut [Real]) {
         let Some(first) = self.parts.first() else { return };
         let rank = first.b.len() / first.outs.len();
         let a = params.at(&self.a);

@@ -18,7 +18,7 @@ use crate::kernels::cpu::{
 use crate::lora::{LayerAdapters, LowRank};
 use crate::packing::{self, Packed};
 use crate::params::{LayerRanges, Layout};
-use crate::{Base, Config, ModelError, Params};
+use crate::{Base, Config, ModelError, Params, Real};
 
 /// A network: its shape and its weights.
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ impl Model {
     pub fn forward(
         &self,
         group: &Group<'_>,
-        temperature: f32,
+        temperature: Real,
         activations: Activations,
     ) -> Result<Forward<'_>, ModelError> {
         check_temperature(temperature)?;
@@ -71,8 +71,8 @@ impl Model {
     pub fn log_probs(
         &self,
         group: &Group<'_>,
-        temperature: f32,
-    ) -> Result<Vec<Vec<f32>>, ModelError> {
+        temperature: Real,
+    ) -> Result<Vec<Vec<Real>>, ModelError> {
         check_temperature(temperature)?;
         let packed = Packed::new(&self.config, group)?;
         let scores = in_pool(|| {
@@ -85,7 +85,7 @@ impl Model {
     }
 
     /// Logits of every position, (tokens, vocab). For comparing engines; large.
-    pub fn logits(&self, tokens: &[u32]) -> Result<Vec<f32>, ModelError> {
+    pub fn logits(&self, tokens: &[u32]) -> Result<Vec<Real>, ModelError> {
         let packed = Packed::new(&self.config, &Group { prompt: tokens, answers: Vec::new() })?;
         let mut logits = vec![0.0; packed.rows() * self.config.vocab];
         in_pool(|| {
@@ -100,7 +100,7 @@ impl Model {
     pub(crate) fn prefill(
         &self,
         prompt: &[u32],
-    ) -> Result<(Vec<PromptKeys>, Vec<f32>), ModelError> {
+    ) -> Result<(Vec<PromptKeys>, Vec<Real>), ModelError> {
         packing::check(&self.config, prompt)?;
         let packed = Packed::new(&self.config, &Group { prompt, answers: Vec::new() })?;
         let shape = Run::new(self, &packed).shape;
@@ -115,7 +115,7 @@ impl Model {
         Ok((cache, last))
     }
 
-    fn record(&self, packed: Packed, temperature: f32, activations: Activations) -> Forward<'_> {
+    fn record(&self, packed: Packed, temperature: Real, activations: Activations) -> Forward<'_> {
         let run = Run::new(self, &packed);
         let mut x = run.embed();
         let mut tape = Vec::with_capacity(self.config.layers);
@@ -135,7 +135,7 @@ impl Model {
     }
 
     /// The residual stream after the last layer, (T, hidden), showing each layer's tape to `visit`.
-    fn hidden(&self, packed: &Packed, mut visit: impl FnMut(&Kept)) -> Vec<f32> {
+    fn hidden(&self, packed: &Packed, mut visit: impl FnMut(&Kept)) -> Vec<Real> {
         let run = Run::new(self, packed);
         let mut x = run.embed();
         for layer in 0..self.config.layers {
@@ -147,42 +147,42 @@ impl Model {
 
 /// One layer's keys and values of a prompt, each (`kv_heads`, P, D).
 pub(crate) struct PromptKeys {
-    pub(crate) keys: Vec<f32>,
-    pub(crate) values: Vec<f32>,
+    pub(crate) keys: Vec<Real>,
+    pub(crate) values: Vec<Real>,
 }
 
 /// A forward pass with everything that its backward pass reads.
 pub struct Forward<'m> {
     model: &'m Model,
     packed: Packed,
-    temperature: f32,
+    temperature: Real,
     tape: Vec<Taped>,
     top: Top,
     scores: Scores,
-    log_probs: Vec<Vec<f32>>,
+    log_probs: Vec<Vec<Real>>,
 }
 
 impl Forward<'_> {
     /// Log-probability of each answer token, per answer.
-    pub fn log_probs(&self) -> &[Vec<f32>] {
+    pub fn log_probs(&self) -> &[Vec<Real>] {
         &self.log_probs
     }
 
     /// Entropy, in nats, of the distribution that each answer token was drawn from.
-    pub fn entropy(&self) -> Vec<Vec<f32>> {
+    pub fn entropy(&self) -> Vec<Vec<Real>> {
         self.packed.per_answer(&self.scores.entropy)
     }
 
     /// Add to `grads` the gradient of a loss whose derivative by each log-probability is `dlogp`.
-    pub fn backward(self, dlogp: &[Vec<f32>], grads: &mut Params) -> Result<(), ModelError> {
+    pub fn backward(self, dlogp: &[Vec<Real>], grads: &mut Params) -> Result<(), ModelError> {
         self.backward_with(dlogp, &[], grads)
     }
 
     /// The same for a loss that depends on the entropies too: by `dentropy`, unless it is empty.
     pub fn backward_with(
         self,
-        dlogp: &[Vec<f32>],
-        dentropy: &[Vec<f32>],
+        dlogp: &[Vec<Real>],
+        dentropy: &[Vec<Real>],
         grads: &mut Params,
     ) -> Result<(), ModelError> {
         if grads.data().len() != self.model.params.data().len() {
@@ -227,7 +227,7 @@ impl Forward<'_> {
     }
 
     /// One number per answer token, as one row.
-    fn flatten(&self, slopes: &[Vec<f32>]) -> Result<Vec<f32>, ModelError> {
+    fn flatten(&self, slopes: &[Vec<Real>]) -> Result<Vec<Real>, ModelError> {
         let shape = |what, want, got| Err(ModelError::Shape { what, want, got });
         if slopes.len() != self.log_probs.len() {
             return shape("answers in the slopes", self.log_probs.len(), slopes.len());
@@ -244,23 +244,23 @@ impl Forward<'_> {
 /// The rows that reach the head. N rows.
 struct Top {
     /// Residual stream, (N, hidden).
-    x: Vec<f32>,
+    x: Vec<Real>,
     /// (N,)
-    inverse: Vec<f32>,
+    inverse: Vec<Real>,
     /// (N, hidden)
-    normed: Vec<f32>,
+    normed: Vec<Real>,
 }
 
 impl Top {
-    fn new(model: &Model, x: Vec<f32>) -> Self {
+    fn new(model: &Model, x: Vec<Real>) -> Self {
         let norm = model.weights().at(&model.weights().layout().norm);
         let mut inverse = vec![0.0; x.len() / model.config.hidden];
         let mut normed = vec![0.0; x.len()];
-        rms_norm(&mut normed, &mut inverse, &x, norm, model.config.rms_eps);
+        rms_norm(&mut normed, &mut inverse, &x, norm, model.config.eps());
         Self { x, inverse, normed }
     }
 
-    fn head<'a>(&'a self, model: &'a Model, packed: &'a Packed, temperature: f32) -> Head<'a> {
+    fn head<'a>(&'a self, model: &'a Model, packed: &'a Packed, temperature: Real) -> Head<'a> {
         Head {
             rows: &self.normed,
             weight: model.weights().at(&model.weights().layout().head),
@@ -277,7 +277,7 @@ impl Top {
         (model, head): (&Model, Head<'_>),
         (scores, slopes): (Scores, Slopes<'_>),
         grads: &mut Params,
-        dx: &mut [f32],
+        dx: &mut [Real],
     ) {
         let layout = model.params.layout();
         let mut drows = vec![0.0; self.normed.len()];
@@ -296,49 +296,49 @@ impl Top {
 enum Taped {
     Whole(Box<Kept>),
     /// The layer's input, (T, hidden).
-    Input(Vec<f32>),
+    Input(Vec<Real>),
 }
 
 /// What one layer keeps for its backward pass. Normalised rows are made again.
 struct Kept {
     /// Input of the layer, (T, hidden).
-    x: Vec<f32>,
+    x: Vec<Real>,
     /// (T,)
-    attn_inverse: Vec<f32>,
+    attn_inverse: Vec<Real>,
     /// Queries and keys before their norms, where the model has those.
     q_heads: Heads,
     k_heads: Heads,
     /// Rotated queries, rotated keys, values: see [`Shape::split`].
-    qkv: Vec<f32>,
+    qkv: Vec<Real>,
     /// (heads, T)
-    lse: Vec<f32>,
+    lse: Vec<Real>,
     /// Attention's output before the output projection, (T, heads * D).
-    attn: Vec<f32>,
+    attn: Vec<Real>,
     /// Residual stream after attention, (T, hidden).
-    middle: Vec<f32>,
+    middle: Vec<Real>,
     /// (T,)
-    mlp_inverse: Vec<f32>,
+    mlp_inverse: Vec<Real>,
     /// (T, 2 * ffn)
-    gate_up: Vec<f32>,
+    gate_up: Vec<Real>,
 }
 
 /// Buffers that the layers of one backward pass share.
 struct Scratch {
     /// (T, hidden)
-    normed: Vec<f32>,
+    normed: Vec<Real>,
     /// (T, hidden)
-    dnormed: Vec<f32>,
+    dnormed: Vec<Real>,
     /// (T, ffn)
-    act: Vec<f32>,
+    act: Vec<Real>,
     /// (T, heads * D)
-    dattn: Vec<f32>,
+    dattn: Vec<Real>,
     /// (heads, T, D) each
-    dattn_heads: Vec<f32>,
-    dq: Vec<f32>,
-    dk: Vec<f32>,
-    dv: Vec<f32>,
+    dattn_heads: Vec<Real>,
+    dq: Vec<Real>,
+    dk: Vec<Real>,
+    dv: Vec<Real>,
     /// (T, rows of the qkv matrix)
-    dqkv: Vec<f32>,
+    dqkv: Vec<Real>,
 }
 
 impl Scratch {
@@ -399,7 +399,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn weight(&self, range: &Range<usize>) -> &'a [f32] {
+    fn weight(&self, range: &Range<usize>) -> &'a [Real] {
         self.model.weights().at(range)
     }
 
@@ -415,15 +415,15 @@ impl<'a> Run<'a> {
     /// `y = x · wᵀ` (or added to), with what the adapters of `w` say.
     fn linear(
         &self,
-        (y, write): (&mut [f32], Write),
-        x: &[f32],
+        (y, write): (&mut [Real], Write),
+        x: &[Real],
         (w, low): (&Range<usize>, &LowRank),
     ) {
         linear(y, write, (x, self.weight(w)), self.shape.rows);
         low.forward(self.model.adapter(), y, x, self.shape.rows);
     }
 
-    fn embed(&self) -> Vec<f32> {
+    fn embed(&self) -> Vec<Real> {
         let hidden = self.model.config.hidden;
         let table = self.weight(&self.weights.embed);
         let rows = self.packed.tokens.iter();
@@ -431,14 +431,14 @@ impl<'a> Run<'a> {
     }
 
     /// One layer: `x` (T, hidden) becomes the next layer's input.
-    fn layer(&self, layer: usize, x: &mut Vec<f32>) -> Kept {
+    fn layer(&self, layer: usize, x: &mut Vec<Real>) -> Kept {
         let (config, rows, Layer { at, low, shape, .. }) =
             (&self.model.config, self.shape.rows, self.at(layer));
         let attn_width = config.heads * config.head_dim;
         let mut normed = vec![0.0; x.len()];
         let (mut attn_inverse, mut mlp_inverse) = (vec![0.0; rows], vec![0.0; rows]);
 
-        rms_norm(&mut normed, &mut attn_inverse, x, self.weight(&at.attn_norm), config.rms_eps);
+        rms_norm(&mut normed, &mut attn_inverse, x, self.weight(&at.attn_norm), config.eps());
         let (qkv, q_heads, k_heads) = self.qkv(at, &low.qkv, &normed);
         let mut attn_heads = vec![0.0; rows * attn_width];
         let mut lse = vec![0.0; config.heads * rows];
@@ -450,7 +450,7 @@ impl<'a> Run<'a> {
         let mut middle = x.clone();
         self.linear((&mut middle, Write::Add), &attn, (&at.out, &low.out));
 
-        rms_norm(&mut normed, &mut mlp_inverse, &middle, self.weight(&at.mlp_norm), config.rms_eps);
+        rms_norm(&mut normed, &mut mlp_inverse, &middle, self.weight(&at.mlp_norm), config.eps());
         let mut gate_up = vec![0.0; rows * 2 * config.ffn];
         self.linear((&mut gate_up, Write::Set), &normed, (&at.gate_up, &low.gate_up));
         let mut act = vec![0.0; rows * config.ffn];
@@ -463,7 +463,7 @@ impl<'a> Run<'a> {
 
     /// Queries, keys and values (see [`Shape::split`]) of normalised rows, rotated; and what the
     /// norms of queries and keys replaced.
-    fn qkv(&self, at: &LayerRanges, low: &LowRank, normed: &[f32]) -> (Vec<f32>, Heads, Heads) {
+    fn qkv(&self, at: &LayerRanges, low: &LowRank, normed: &[Real]) -> (Vec<Real>, Heads, Heads) {
         let config = &self.model.config;
         let (turned, heads) = (config.heads + config.kv_heads, config.heads + 2 * config.kv_heads);
         let width = heads * config.head_dim;
@@ -471,8 +471,8 @@ impl<'a> Run<'a> {
         self.linear((&mut rows, Write::Set), normed, (&at.qkv, low));
         add_bias(&mut rows, self.weight(&at.qkv_bias));
         let (q, k) = config.query_and_key();
-        let q_heads = rms_heads(&mut rows, (width, q), self.weight(&at.q_norm), config.rms_eps);
-        let k_heads = rms_heads(&mut rows, (width, k), self.weight(&at.k_norm), config.rms_eps);
+        let q_heads = rms_heads(&mut rows, (width, q), self.weight(&at.q_norm), config.eps());
+        let k_heads = rms_heads(&mut rows, (width, k), self.weight(&at.k_norm), config.eps());
         let mut qkv = vec![0.0; rows.len()];
         let rotate = (&self.rotation, self.packed.positions.as_slice(), turned);
         split_heads(&mut qkv, &rows, heads, rotate);
@@ -485,7 +485,7 @@ impl<'a> Run<'a> {
         layer: usize,
         mut kept: Kept,
         scratch: &mut Scratch,
-        (dx, grads): (&mut [f32], &mut Params),
+        (dx, grads): (&mut [Real], &mut Params),
     ) {
         let layer = self.at(layer);
         self.mlp_backward(&layer, &mut kept, scratch, (dx, grads));
@@ -497,7 +497,7 @@ impl<'a> Run<'a> {
         Layer { at, low, to, .. }: &Layer<'_>,
         kept: &mut Kept,
         scratch: &mut Scratch,
-        (dx, grads): (&mut [f32], &mut Params),
+        (dx, grads): (&mut [Real], &mut Params),
     ) {
         let (ffn, rows, adapter) = (self.model.config.ffn, self.shape.rows, self.model.adapter());
         let Scratch { normed, dnormed, act, .. } = scratch;
@@ -521,7 +521,7 @@ impl<'a> Run<'a> {
         layer: &Layer<'_>,
         kept: &Kept,
         scratch: &mut Scratch,
-        (dx, grads): (&mut [f32], &mut Params),
+        (dx, grads): (&mut [Real], &mut Params),
     ) {
         let Layer { at, low, to, shape } = *layer;
         let (rows, adapter) = (shape.rows, self.model.adapter());
@@ -558,8 +558,8 @@ impl<'a> Run<'a> {
         &self,
         Layer { at, to, shape, .. }: &Layer<'_>,
         kept: &Kept,
-        (dq, dk, dv): (&[f32], &[f32], &[f32]),
-        (dqkv, grads): (&mut [f32], &mut Params),
+        (dq, dk, dv): (&[Real], &[Real], &[Real]),
+        (dqkv, grads): (&mut [Real], &mut Params),
     ) {
         let (q, k) = self.model.config.query_and_key();
         let (width, per) = (k.end + k.len(), shape.per_kv());
@@ -575,21 +575,21 @@ impl<'a> Run<'a> {
 }
 
 /// `y = x · wᵀ` (or added to): `x` (rows, in), `w` (out, in).
-fn linear(y: &mut [f32], write: Write, (x, w): (&[f32], &[f32]), rows: usize) {
+fn linear(y: &mut [Real], write: Write, (x, w): (&[Real], &[Real]), rows: usize) {
     let (outs, ins) = (y.len() / rows, x.len() / rows);
     let product = (Mat::new(x, rows, ins), Mat::new(w, outs, ins).t());
     gemm(MatMut::new(y, rows, outs), write, 1.0, product, Threads::All);
 }
 
 /// `dx = dy · w`.
-fn input_gradient(dx: &mut [f32], (dy, w): (&[f32], &[f32]), rows: usize) {
+fn input_gradient(dx: &mut [Real], (dy, w): (&[Real], &[Real]), rows: usize) {
     let (outs, ins) = (dy.len() / rows, dx.len() / rows);
     let product = (Mat::new(dy, rows, outs), Mat::new(w, outs, ins));
     gemm(MatMut::new(dx, rows, ins), Write::Set, 1.0, product, Threads::All);
 }
 
 /// `dw += dyᵀ · x`; an empty `dw` is frozen.
-fn weight_gradient(dw: &mut [f32], (dy, x): (&[f32], &[f32]), rows: usize) {
+fn weight_gradient(dw: &mut [Real], (dy, x): (&[Real], &[Real]), rows: usize) {
     if dw.is_empty() {
         return;
     }
@@ -598,7 +598,7 @@ fn weight_gradient(dw: &mut [f32], (dy, x): (&[f32], &[f32]), rows: usize) {
     gemm(MatMut::new(dw, outs, ins), Write::Add, 1.0, product, Threads::All);
 }
 
-fn check_temperature(temperature: f32) -> Result<(), ModelError> {
+fn check_temperature(temperature: Real) -> Result<(), ModelError> {
     if temperature.is_finite() && temperature > 0.0 {
         return Ok(());
     }

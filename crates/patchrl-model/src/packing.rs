@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use crate::network::Group;
-use crate::{Config, ModelError};
+use crate::{Config, ModelError, Real};
 
 /// Queries per attention block. Bounds the score buffer.
 pub(crate) const BLOCK: usize = 128;
@@ -98,7 +98,7 @@ impl Packed {
     }
 
     /// A flat list, one entry per target, cut into answers.
-    pub(crate) fn per_answer(&self, flat: &[f32]) -> Vec<Vec<f32>> {
+    pub(crate) fn per_answer(&self, flat: &[Real]) -> Vec<Vec<Real>> {
         let mut rest = flat;
         self.lengths
             .iter()

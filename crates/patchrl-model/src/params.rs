@@ -11,14 +11,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::lora::{LayerAdapters, LowRank, Part, Target};
-use crate::{Config, LoraConfig};
+use crate::{Config, LoraConfig, Real};
 
 /// Parameters (or gradients, or moments) of one model or adapter.
 ///
 /// A clone shares the numbers until one of the two is changed.
 #[derive(Clone, Debug)]
 pub struct Params {
-    data: Arc<Vec<f32>>,
+    data: Arc<Vec<Real>>,
     layout: Arc<Layout>,
 }
 
@@ -44,12 +44,12 @@ impl Params {
     }
 
     /// Every parameter, tensor after tensor.
-    pub fn data(&self) -> &[f32] {
+    pub fn data(&self) -> &[Real] {
         &self.data
     }
 
     /// Every parameter, tensor after tensor.
-    pub fn data_mut(&mut self) -> &mut [f32] {
+    pub fn data_mut(&mut self) -> &mut [Real] {
         Arc::make_mut(&mut self.data).as_mut_slice()
     }
 
@@ -62,13 +62,13 @@ impl Params {
     }
 
     /// The values of one tensor, row-major.
-    pub fn tensor(&self, name: &str) -> Option<&[f32]> {
+    pub fn tensor(&self, name: &str) -> Option<&[Real]> {
         let at = *self.layout.by_name.get(name)?;
         Some(&self.data[self.layout.tensors[at].range.clone()])
     }
 
     /// The values of one tensor, row-major.
-    pub fn tensor_mut(&mut self, name: &str) -> Option<&mut [f32]> {
+    pub fn tensor_mut(&mut self, name: &str) -> Option<&mut [Real]> {
         let at = *self.layout.by_name.get(name)?;
         let range = self.layout.tensors[at].range.clone();
         Some(&mut self.data_mut()[range])
@@ -78,11 +78,11 @@ impl Params {
         Arc::clone(&self.layout)
     }
 
-    pub(crate) fn at(&self, range: &Range<usize>) -> &[f32] {
+    pub(crate) fn at(&self, range: &Range<usize>) -> &[Real] {
         &self.data[range.clone()]
     }
 
-    pub(crate) fn at_mut(&mut self, range: &Range<usize>) -> &mut [f32] {
+    pub(crate) fn at_mut(&mut self, range: &Range<usize>) -> &mut [Real] {
         &mut self.data_mut()[range.clone()]
     }
 }

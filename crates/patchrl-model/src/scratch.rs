@@ -9,8 +9,8 @@ use std::path::Path;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::draw::uniform;
 use crate::tokenizer::{END_OF_TEXT, END_OF_TURN, SMALLEST};
+use crate::uniform::uniform;
 use crate::{
     ChatTemplate, Config, Family, Model, ModelError, Params, Policy, RopeScaling, Tokenizer,
 };

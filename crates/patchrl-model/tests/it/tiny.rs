@@ -1,7 +1,7 @@
 //! A model small enough to differentiate by hand, and a group for it.
 
 use patchrl_model::{
-    Config, Family, Group, LoraConfig, Model, Params, RopeScaling, Target, Window,
+    Config, Family, Group, LoraConfig, Model, Params, Real, RopeScaling, Target, Window,
 };
 
 /// Odd sizes on purpose: nothing is a multiple of a vector register.
@@ -93,7 +93,7 @@ impl Texts {
     }
 
     /// One factor per answer token, of both signs.
-    pub(crate) fn weights(&self, seed: u64) -> Vec<Vec<f32>> {
+    pub(crate) fn weights(&self, seed: u64) -> Vec<Vec<Real>> {
         let mut stream = Stream(seed);
         let mut weight = |answer: &Vec<u32>| answer.iter().map(|_| stream.next()).collect();
         self.answers.iter().map(&mut weight).collect()
@@ -104,13 +104,13 @@ impl Texts {
 pub(crate) struct Stream(pub(crate) u64);
 
 impl Stream {
-    pub(crate) fn next(&mut self) -> f32 {
+    pub(crate) fn next(&mut self) -> Real {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 40) as f32 / (1_u64 << 24) as f32 - 0.5
+        (self.0 >> 40) as Real / (1_u64 << 24) as Real - 0.5
     }
 
     fn token(&mut self, vocab: usize) -> u32 {
-        ((self.next() + 0.5) * vocab as f32) as u32
+        ((self.next() + 0.5) * vocab as Real) as u32
     }
 }

@@ -1,12 +1,13 @@
 //! `SwiGLU` and biases, forward and backward.
 
+use crate::Real;
 use rayon::prelude::*;
 
 use super::softmax::exp;
 use super::{ROWS_PER_JOB, vectorised};
 
 /// `out = silu(gate) * up`; a row of `gate_up` is gate, then up. `out` is (rows, `ffn`).
-pub(crate) fn swiglu(out: &mut [f32], gate_up: &[f32], ffn: usize) {
+pub(crate) fn swiglu(out: &mut [Real], gate_up: &[Real], ffn: usize) {
     out.par_chunks_exact_mut(ffn).zip(gate_up.par_chunks_exact(2 * ffn)).with_min_len(4).for_each(
         |(out, row)| {
             let (gate, up) = row.split_at(ffn);
@@ -21,7 +22,7 @@ pub(crate) fn swiglu(out: &mut [f32], gate_up: &[f32], ffn: usize) {
 ///
 /// `act` (rows, `ffn`) comes in as the gradient of the output and leaves as the
 /// output; `gate_up` (rows, 2 `ffn`) leaves as its own gradient.
-pub(crate) fn swiglu_backward(act: &mut [f32], gate_up: &mut [f32], ffn: usize) {
+pub(crate) fn swiglu_backward(act: &mut [Real], gate_up: &mut [Real], ffn: usize) {
     act.par_chunks_exact_mut(ffn)
         .zip(gate_up.par_chunks_exact_mut(2 * ffn))
         .with_min_len(4)
@@ -39,7 +40,7 @@ pub(crate) fn swiglu_backward(act: &mut [f32], gate_up: &mut [f32], ffn: usize) 
 }
 
 /// Add `bias` to every row. An empty bias is none.
-pub(crate) fn add_bias(rows: &mut [f32], bias: &[f32]) {
+pub(crate) fn add_bias(rows: &mut [Real], bias: &[Real]) {
     if bias.is_empty() {
         return;
     }
@@ -51,7 +52,7 @@ pub(crate) fn add_bias(rows: &mut [f32], bias: &[f32]) {
 }
 
 /// Add the sum over rows of `drows` to `dbias`.
-pub(crate) fn bias_gradient(dbias: &mut [f32], drows: &[f32]) {
+pub(crate) fn bias_gradient(dbias: &mut [Real], drows: &[Real]) {
     if dbias.is_empty() {
         return;
     }

@@ -3,12 +3,13 @@
 //! Owns the only call into the `gemm` crate. The sum over the inner dimension is
 //! never split over threads, so the bits do not depend on their timing.
 
+use crate::Real;
 use gemm::Parallelism;
 
 /// A matrix that is read: (rows, cols) with any strides.
 #[derive(Clone, Copy)]
 pub(crate) struct Mat<'a> {
-    data: &'a [f32],
+    data: &'a [Real],
     rows: usize,
     cols: usize,
     row_stride: usize,
@@ -17,12 +18,12 @@ pub(crate) struct Mat<'a> {
 
 impl<'a> Mat<'a> {
     /// Row-major without gaps.
-    pub(crate) fn new(data: &'a [f32], rows: usize, cols: usize) -> Self {
+    pub(crate) fn new(data: &'a [Real], rows: usize, cols: usize) -> Self {
         Self::strided(data, rows, cols, cols)
     }
 
     /// Row-major, `row_stride` apart.
-    pub(crate) fn strided(data: &'a [f32], rows: usize, cols: usize, row_stride: usize) -> Self {
+    pub(crate) fn strided(data: &'a [Real], rows: usize, cols: usize, row_stride: usize) -> Self {
         assert!(fits(data.len(), rows, cols, row_stride), "a matrix view leaves its buffer");
         Self { data, rows, cols, row_stride, col_stride: 1 }
     }
@@ -48,7 +49,7 @@ impl<'a> Mat<'a> {
 
 /// A row-major matrix that is written.
 pub(crate) struct MatMut<'a> {
-    data: &'a mut [f32],
+    data: &'a mut [Real],
     rows: usize,
     cols: usize,
     row_stride: usize,
@@ -56,13 +57,13 @@ pub(crate) struct MatMut<'a> {
 
 impl<'a> MatMut<'a> {
     /// Row-major without gaps.
-    pub(crate) fn new(data: &'a mut [f32], rows: usize, cols: usize) -> Self {
+    pub(crate) fn new(data: &'a mut [Real], rows: usize, cols: usize) -> Self {
         Self::strided(data, rows, cols, cols)
     }
 
     /// Row-major, `row_stride` apart.
     pub(crate) fn strided(
-        data: &'a mut [f32],
+        data: &'a mut [Real],
         rows: usize,
         cols: usize,
         row_stride: usize,
@@ -92,7 +93,7 @@ pub(crate) enum Threads {
 pub(crate) fn gemm(
     MatMut { data, rows, cols, row_stride }: MatMut<'_>,
     write: Write,
-    scale: f32,
+    scale: Real,
     (a, b): (Mat<'_>, Mat<'_>),
     threads: Threads,
 ) {

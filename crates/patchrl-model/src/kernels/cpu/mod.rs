@@ -12,6 +12,7 @@ mod activation;
 mod gemm;
 mod norm;
 mod rope;
+#[cfg(not(feature = "double"))]
 mod skinny;
 mod softmax;
 
@@ -19,6 +20,7 @@ pub(crate) use activation::{add_bias, bias_gradient, swiglu, swiglu_backward};
 pub(crate) use gemm::{Mat, MatMut, Threads, Write, gemm};
 pub(crate) use norm::{Heads, rms_apply, rms_backward, rms_heads, rms_heads_backward, rms_norm};
 pub(crate) use rope::{Rotation, merge_heads, split_heads};
+#[cfg(not(feature = "double"))]
 pub(crate) use skinny::{dots, linear, weighted_sum};
 pub(crate) use softmax::{
     dot, exp_normalise, exp_shifted, max, probability_gradient, tile_gradient, tile_update,

@@ -1,5 +1,6 @@
 //! `RMSNorm` over rows of one width, forward and backward.
 
+use crate::Real;
 use std::ops::Range;
 
 use rayon::prelude::*;
@@ -9,19 +10,25 @@ use super::{ROWS_PER_JOB, dot, vectorised};
 /// `out = x / rms(x) * weight` per row; `inverse` receives `1 / rms(x)` per row.
 ///
 /// `out` and `x` are (rows, width), `weight` is (width,), `inverse` is (rows,).
-pub(crate) fn rms_norm(out: &mut [f32], inverse: &mut [f32], x: &[f32], weight: &[f32], eps: f32) {
+pub(crate) fn rms_norm(
+    out: &mut [Real],
+    inverse: &mut [Real],
+    x: &[Real],
+    weight: &[Real],
+    eps: Real,
+) {
     let width = weight.len();
     inverse.par_iter_mut().zip(x.par_chunks_exact(width)).with_min_len(ROWS_PER_JOB).for_each(
         |(inverse, x)| {
             let square = vectorised!(dot(x, x));
-            *inverse = 1.0 / (square / width as f32 + eps).sqrt();
+            *inverse = 1.0 / (square / width as Real + eps).sqrt();
         },
     );
     rms_apply(out, inverse, x, weight);
 }
 
 /// `out = x * inverse * weight`: the norm again, from what the forward pass kept.
-pub(crate) fn rms_apply(out: &mut [f32], inverse: &[f32], x: &[f32], weight: &[f32]) {
+pub(crate) fn rms_apply(out: &mut [Real], inverse: &[Real], x: &[Real], weight: &[Real]) {
     let width = weight.len();
     out.par_chunks_exact_mut(width)
         .zip(x.par_chunks_exact(width))
@@ -39,14 +46,14 @@ pub(crate) fn rms_apply(out: &mut [f32], inverse: &[f32], x: &[f32], weight: &[f
 /// `dx`, `dy` and `x` are (rows, width), `inverse` is (rows,), the rest (width,). An empty
 /// `dweight` takes no gradient.
 pub(crate) fn rms_backward(
-    (dx, dweight): (&mut [f32], &mut [f32]),
-    dy: &[f32],
-    (inverse, x): (&[f32], &[f32]),
-    weight: &[f32],
+    (dx, dweight): (&mut [Real], &mut [Real]),
+    dy: &[Real],
+    (inverse, x): (&[Real], &[Real]),
+    weight: &[Real],
 ) {
     let width = weight.len();
     let block = ROWS_PER_JOB * width;
-    let partial: Vec<Vec<f32>> = dx
+    let partial: Vec<Vec<Real>> = dx
         .par_chunks_mut(block)
         .zip(dy.par_chunks(block))
         .zip(x.par_chunks(block))
@@ -69,12 +76,12 @@ pub(crate) fn rms_backward(
 
 #[inline(always)]
 fn backward_row(
-    (dx, dweight): (&mut [f32], &mut [f32]),
-    dy: &[f32],
-    (inverse, x): (f32, &[f32]),
-    weight: &[f32],
+    (dx, dweight): (&mut [Real], &mut [Real]),
+    dy: &[Real],
+    (inverse, x): (Real, &[Real]),
+    weight: &[Real],
 ) {
-    let mut lanes = [0.0_f32; 16];
+    let mut lanes = [0.0 as Real; 16];
     let whole = x.len() / 16 * 16;
     for at in (0..whole).step_by(16) {
         let (dy, w, x) = (&dy[at..at + 16], &weight[at..at + 16], &x[at..at + 16]);
@@ -82,11 +89,11 @@ fn backward_row(
             lanes[lane] += dy[lane] * w[lane] * x[lane];
         }
     }
-    let mut along: f32 = lanes.iter().sum();
+    let mut along: Real = lanes.iter().sum();
     for at in whole..x.len() {
         along += dy[at] * weight[at] * x[at];
     }
-    let shrink = along * inverse * inverse * inverse / x.len() as f32;
+    let shrink = along * inverse * inverse * inverse / x.len() as Real;
     for ((((dx, dw), dy), x), w) in dx.iter_mut().zip(dweight).zip(dy).zip(x).zip(weight) {
         *dw += dy * x * inverse;
         *dx += dy * w * inverse - shrink * x;
@@ -97,24 +104,24 @@ fn backward_row(
 #[derive(Default)]
 pub(crate) struct Heads {
     /// (rows * heads, width of a head)
-    x: Vec<f32>,
+    x: Vec<Real>,
     /// (rows * heads,)
-    inverse: Vec<f32>,
+    inverse: Vec<Real>,
 }
 
 /// [`rms_norm`] in place over each head in columns `place` of `rows`, which are `width` long.
 ///
 /// `weight` is (width of a head,); an empty one is no norm.
 pub(crate) fn rms_heads(
-    rows: &mut [f32],
+    rows: &mut [Real],
     (width, place): (usize, Range<usize>),
-    weight: &[f32],
-    eps: f32,
+    weight: &[Real],
+    eps: Real,
 ) -> Heads {
     if weight.is_empty() {
         return Heads::default();
     }
-    let x: Vec<f32> =
+    let x: Vec<Real> =
         rows.chunks_exact(width).flat_map(|row| &row[place.clone()]).copied().collect();
     let mut inverse = vec![0.0; x.len() / weight.len()];
     let mut normed = vec![0.0; x.len()];
@@ -127,15 +134,15 @@ pub(crate) fn rms_heads(
 
 /// The gradient of [`rms_heads`]: `drows` is overwritten in `place`, `dweight` is added to.
 pub(crate) fn rms_heads_backward(
-    (drows, dweight): (&mut [f32], &mut [f32]),
+    (drows, dweight): (&mut [Real], &mut [Real]),
     (width, place): (usize, Range<usize>),
     heads: &Heads,
-    weight: &[f32],
+    weight: &[Real],
 ) {
     if weight.is_empty() {
         return;
     }
-    let dy: Vec<f32> =
+    let dy: Vec<Real> =
         drows.chunks_exact(width).flat_map(|row| &row[place.clone()]).copied().collect();
     let mut dx = vec![0.0; dy.len()];
     rms_backward((&mut dx, dweight), &dy, (&heads.inverse, &heads.x), weight);

@@ -1,6 +1,7 @@
 //! Rotary positions in Hugging Face's rotate-half convention, and the way between
 //! rows of all heads and one matrix per head.
 
+use crate::Real;
 use rayon::prelude::*;
 
 use super::{ROWS_PER_JOB, vectorised};
@@ -9,9 +10,9 @@ use super::{ROWS_PER_JOB, vectorised};
 pub(crate) struct Rotation {
     half: usize,
     /// (positions, half)
-    cos: Vec<f32>,
+    cos: Vec<Real>,
     /// (positions, half)
-    sin: Vec<f32>,
+    sin: Vec<Real>,
 }
 
 impl Rotation {
@@ -26,19 +27,19 @@ impl Rotation {
             .collect();
         Self {
             half,
-            cos: angles.iter().map(|angle| angle.cos() as f32).collect(),
-            sin: angles.iter().map(|angle| angle.sin() as f32).collect(),
+            cos: angles.iter().map(|angle| angle.cos() as Real).collect(),
+            sin: angles.iter().map(|angle| angle.sin() as Real).collect(),
         }
     }
 
     /// Turn one head (`head_dim`,) forward.
-    pub(crate) fn turn(&self, head: &mut [f32], position: usize) {
+    pub(crate) fn turn(&self, head: &mut [Real], position: usize) {
         vectorised!(self.turn_by(head, position, 1.0));
     }
 
     /// `direction` is 1 for forward and -1 for the gradient.
     #[inline(always)]
-    fn turn_by(&self, head: &mut [f32], position: usize, direction: f32) {
+    fn turn_by(&self, head: &mut [Real], position: usize, direction: Real) {
         let at = position * self.half;
         let (cos, sin) = (&self.cos[at..at + self.half], &self.sin[at..at + self.half]);
         let (low, high) = head.split_at_mut(self.half);
@@ -53,8 +54,8 @@ impl Rotation {
 
 /// Rows (T, heads * D) to one (T, D) matrix per head; the first `turned` heads are rotated.
 pub(crate) fn split_heads(
-    out: &mut [f32],
-    rows: &[f32],
+    out: &mut [Real],
+    rows: &[Real],
     heads: usize,
     (rotation, positions, turned): (&Rotation, &[usize], usize),
 ) {
@@ -81,9 +82,9 @@ pub(crate) fn split_heads(
 ///
 /// With a rotation, the sum is turned back.
 pub(crate) fn merge_heads(
-    rows: &mut [f32],
+    rows: &mut [Real],
     (width, offset): (usize, usize),
-    (from, head_dim, per): (&[f32], usize, usize),
+    (from, head_dim, per): (&[Real], usize, usize),
     turn_back: Option<(&Rotation, &[usize])>,
 ) {
     let count = rows.len() / width;

@@ -4,10 +4,12 @@
 //! instruction set (`vectorised!`) and the threads.
 
 use super::vectorised;
+use crate::Real;
 
 /// `e^x` to about 2 units in the last place, in straight-line code that vectorises.
 ///
 /// Clamped to the range of normal numbers: below -87 it gives about 1e-38.
+#[cfg(not(feature = "double"))]
 #[inline(always)]
 pub(super) fn exp(x: f32) -> f32 {
     // 1.5 * 2^23: adding it rounds to a whole number.
@@ -27,10 +29,16 @@ pub(super) fn exp(x: f32) -> f32 {
     f32::from_bits(((whole as i32 + 127) << 23) as u32) * p
 }
 
+/// `e^x`.
+#[cfg(feature = "double")]
+pub(super) fn exp(x: Real) -> Real {
+    x.exp()
+}
+
 /// Inner product with 32 running sums.
 #[inline(always)]
-pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
-    let mut lanes = [0.0_f32; 32];
+pub(crate) fn dot(a: &[Real], b: &[Real]) -> Real {
+    let mut lanes = [0.0 as Real; 32];
     let whole = a.len().min(b.len()) / 32 * 32;
     for at in (0..whole).step_by(32) {
         let (a, b) = (&a[at..at + 32], &b[at..at + 32]);
@@ -38,35 +46,35 @@ pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
             lanes[lane] += a[lane] * b[lane];
         }
     }
-    let rest: f32 = a[whole..].iter().zip(&b[whole..]).map(|(a, b)| a * b).sum();
-    lanes.iter().sum::<f32>() + rest
+    let rest: Real = a[whole..].iter().zip(&b[whole..]).map(|(a, b)| a * b).sum();
+    lanes.iter().sum::<Real>() + rest
 }
 
 /// The largest entry; `-inf` for none.
-pub(crate) fn max(row: &[f32]) -> f32 {
+pub(crate) fn max(row: &[Real]) -> Real {
     vectorised!(max_lanes(row))
 }
 
 #[inline(always)]
-fn max_lanes(row: &[f32]) -> f32 {
-    let mut lanes = [f32::NEG_INFINITY; 32];
+fn max_lanes(row: &[Real]) -> Real {
+    let mut lanes = [Real::NEG_INFINITY; 32];
     let (chunks, rest) = row.as_chunks::<32>();
     for chunk in chunks {
         for lane in 0..32 {
             lanes[lane] = if chunk[lane] > lanes[lane] { chunk[lane] } else { lanes[lane] };
         }
     }
-    lanes.iter().chain(rest).fold(f32::NEG_INFINITY, |a, &b| if b > a { b } else { a })
+    lanes.iter().chain(rest).fold(Real::NEG_INFINITY, |a, &b| if b > a { b } else { a })
 }
 
 /// `row = e^(row - shift)`; the sum of the result.
-pub(crate) fn exp_shifted(row: &mut [f32], shift: f32) -> f32 {
+pub(crate) fn exp_shifted(row: &mut [Real], shift: Real) -> Real {
     vectorised!(exp_sum(row, shift))
 }
 
 #[inline(always)]
-fn exp_sum(row: &mut [f32], shift: f32) -> f32 {
-    let mut lanes = [0.0_f32; 32];
+fn exp_sum(row: &mut [Real], shift: Real) -> Real {
+    let mut lanes = [0.0 as Real; 32];
     let (chunks, rest) = row.as_chunks_mut::<32>();
     for chunk in chunks {
         for lane in 0..32 {
@@ -74,7 +82,7 @@ fn exp_sum(row: &mut [f32], shift: f32) -> f32 {
             lanes[lane] += chunk[lane];
         }
     }
-    let mut sum: f32 = lanes.iter().sum();
+    let mut sum: Real = lanes.iter().sum();
     for x in rest {
         *x = exp(*x - shift);
         sum += *x;
@@ -83,7 +91,7 @@ fn exp_sum(row: &mut [f32], shift: f32) -> f32 {
 }
 
 /// Softmax of the row in place; its log-sum-exp.
-pub(crate) fn exp_normalise(row: &mut [f32]) -> f32 {
+pub(crate) fn exp_normalise(row: &mut [Real]) -> Real {
     vectorised!({
         let top = max_lanes(row);
         let sum = exp_sum(row, top);
@@ -100,9 +108,9 @@ pub(crate) fn exp_normalise(row: &mut [f32]) -> f32 {
 /// `grad` comes in as the gradient of the probabilities; `delta` is the inner
 /// product of the output and its gradient; `scale` is the scores' factor.
 pub(crate) fn probability_gradient(
-    scores: &mut [f32],
-    grad: &mut [f32],
-    (lse, delta, scale): (f32, f32, f32),
+    scores: &mut [Real],
+    grad: &mut [Real],
+    (lse, delta, scale): (Real, Real, Real),
 ) {
     vectorised!(for (score, grad) in scores.iter_mut().zip(grad) {
         let p = exp(*score - lse);
@@ -113,10 +121,13 @@ pub(crate) fn probability_gradient(
 
 /// Fold one tile of logits into a running maximum, sum of exponentials and
 /// sum of `e^(z - max) * (z - max)`.
-pub(crate) fn tile_update(tile: &[f32], (top, sum, weighted): (f32, f32, f32)) -> (f32, f32, f32) {
+pub(crate) fn tile_update(
+    tile: &[Real],
+    (top, sum, weighted): (Real, Real, Real),
+) -> (Real, Real, Real) {
     vectorised!({
         let new_top = max_lanes(tile).max(top);
-        let (mut sums, mut weights) = ([0.0_f32; 16], [0.0_f32; 16]);
+        let (mut sums, mut weights) = ([0.0 as Real; 16], [0.0 as Real; 16]);
         let (chunks, rest) = tile.as_chunks::<16>();
         for chunk in chunks {
             for lane in 0..16 {
@@ -126,7 +137,8 @@ pub(crate) fn tile_update(tile: &[f32], (top, sum, weighted): (f32, f32, f32)) -
                 weights[lane] += e * z;
             }
         }
-        let (mut tile_sum, mut tile_weight): (f32, f32) = (sums.iter().sum(), weights.iter().sum());
+        let (mut tile_sum, mut tile_weight): (Real, Real) =
+            (sums.iter().sum(), weights.iter().sum());
         for z in rest {
             let z = z - new_top;
             let e = exp(z);
@@ -146,9 +158,9 @@ pub(crate) fn tile_update(tile: &[f32], (top, sum, weighted): (f32, f32, f32)) -
 /// A tile of one row's logits to their gradient: `pull` is that of the row's log-sum-exp, `swing`
 /// that of its `entropy`, whose derivative by a logit is `-p (ln p + entropy)`.
 pub(crate) fn tile_gradient(
-    tile: &mut [f32],
-    (lse, entropy): (f32, f32),
-    (pull, swing): (f32, f32),
+    tile: &mut [Real],
+    (lse, entropy): (Real, Real),
+    (pull, swing): (Real, Real),
 ) {
     vectorised!(for z in tile.iter_mut() {
         let log = *z - lse;
