@@ -1,11 +1,15 @@
 //! Many episodes: which tasks a step takes, groups of answers, and their record on disk.
 
+mod config;
 mod episode;
 mod function;
+mod handover;
+pub mod openai;
 mod record;
 mod sampling;
 mod seed;
 
+pub use config::{Api, Engine, HandoverKind, RolloutConfig, Server};
 pub use episode::{Ask, At, Attempt, Group, JudgeGroups, Prompt, Roller, Spent, prompt};
 pub use function::{FunctionRoller, function_prompt};
 pub use record::{Record, forget_after, records_path, write_records};
