@@ -10,7 +10,10 @@ mod mission;
 mod resume;
 mod sets;
 mod stages;
-mod tiny;
+mod tiny {
+    //! A model small enough to train here.
+    pub(crate) use patchrl_testkit::write_model;
+}
 
 use std::path::Path;
 use std::process::Command;

@@ -3,7 +3,7 @@
 //! Owns requests, replies in every shape that vLLM, `SGLang` and llama.cpp give them, what to try
 //! again and what to tell the user. The bytes are in `wire`, the words for faults in `fault`, what
 //! is sent in `request`, what comes back in `reply` and `tokens`. How weights get there is in
-//! [`crate::handover`].
+//! `handover`.
 
 mod client;
 mod fault;
@@ -21,4 +21,7 @@ pub use key::ApiKey;
 pub use probe::{Compared, compare_tokenizers};
 pub use request::Drawing;
 
+pub(crate) use client::Target;
 pub(crate) use fault::Trouble;
+pub(crate) use tokens::{PREFIX, name_of};
+pub(crate) use wire::Answer;

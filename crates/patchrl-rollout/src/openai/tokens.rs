@@ -45,8 +45,9 @@ pub(super) fn of_generate(body: &Value) -> Told {
     let tokens =
         ids(&body["output_ids"]).or_else(|| given?.iter().map(|triple| id(&triple[1])).collect());
     let values = given.map(|it| it.iter().map(|triple| log_prob(&triple[0])).collect());
-    let prompt =
-        pairs("input_token_logprobs").and_then(|it| it.iter().map(|t| id(&t[1])).collect());
+    // Empty unless `logprob_start_len` asks for them: what went in is what was read.
+    let read = pairs("input_token_logprobs").filter(|it| !it.is_empty());
+    let prompt = read.and_then(|it| it.iter().map(|triple| id(&triple[1])).collect());
     Told { prompt, log_probs: matching(values, tokens.as_deref()), tokens }
 }
 

@@ -110,7 +110,7 @@ impl Wire {
     }
 
     /// GET a path of the protocol.
-    pub(super) fn list(&self, path: &str, most: Duration) -> Result<Answer, Trouble> {
+    pub(crate) fn list(&self, path: &str, most: Duration) -> Result<Answer, Trouble> {
         self.exchange("GET", &format!("{}/{path}", self.api), None, most)
     }
 
