@@ -43,3 +43,19 @@ pub enum RolloutError {
     #[error("the id of problem `{0}` is not made of letters, digits, `_`, `.`, `-`, `+` and `/`")]
     ProblemId(String),
 }
+
+impl RolloutError {
+    /// Whether the user must change something, as opposed to us or the machine.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::Server { .. } | Self::ProblemId(_))
+    }
+
+    /// What the user can do now.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Server { hint, .. } => Some(hint.clone()),
+            Self::Model(error) => error.hint(),
+            Self::File(_) | Self::ProblemId(_) => None,
+        }
+    }
+}

@@ -277,9 +277,8 @@ impl State {
         let native = request.path == "/generate";
         let named = if native { &body["lora_path"] } else { &body["model"] };
         let name = named.as_str().unwrap_or("base").to_owned();
-        let adapter = match (name.as_str(), self.enter(&name)) {
-            (_, Ok(adapter)) => adapter,
-            (_, Err(())) => return refused(404, &format!("The model `{name}` does not exist.")),
+        let Ok(adapter) = self.enter(&name) else {
+            return refused(404, &format!("The model `{name}` does not exist."));
         };
         let said = self.think(body, native, adapter.as_deref());
         let mut book = self.book.lock().unwrap();
