@@ -11,12 +11,14 @@ use patchrl_train::{Checkpoints, Listener as _, Material, Run, Start, TrainConfi
 
 use crate::console::Console;
 use crate::exit::usage;
+use crate::server::{self, Served};
 use crate::session;
-use crate::settings::Settings;
+use crate::settings::{Environment, Settings};
 
 /// A run that is about to begin or to go on.
 pub(crate) struct Training<'a> {
     pub(crate) settings: &'a Settings,
+    pub(crate) environment: &'a Environment,
     pub(crate) dir: &'a Path,
     /// The model that the run begins with.
     pub(crate) model: &'a Path,
@@ -51,10 +53,14 @@ impl<'a> Training<'a> {
         if let Some((_, state)) = &at {
             self.check_unchanged(&digest, state)?;
         }
+        // Before anything is written or loaded: a server that is not there is soon said.
+        let server = server::open(settings, self.environment)?;
         let telemetry = self.telemetry(resume, at.as_ref().map(|(_, state)| state))?;
         let weights = at.as_ref().map_or(self.model, |(path, _)| path);
         console.say(&format!("loading {}", weights.display()));
         let mut policy = session::load_policy(weights)?;
+        let begin = |server| Served::begin(server, &policy, settings, self.dir);
+        let served = server.map(begin).transpose()?;
         let material = material(&policy)?;
         console.steps = steps(&material, &settings.train);
         let start = if let Some((_, state)) = at {
@@ -68,11 +74,19 @@ impl<'a> Training<'a> {
             before(&policy, &telemetry, console)?;
             Start::Fresh
         };
+        for message in served.iter().flat_map(|it| it.notes.clone()) {
+            let event = Event::Warning { message };
+            telemetry.emit(&event)?;
+            console.event(&event);
+        }
         let run = Run {
             dir: self.dir,
             config: &settings.train,
             sampling: &settings.sampling,
             material,
+            server: served
+                .as_ref()
+                .map(|it| patchrl_train::Served { remote: &it.remote, handover: &it.handover }),
             telemetry: &telemetry,
             digest,
         };

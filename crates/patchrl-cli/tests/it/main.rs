@@ -8,6 +8,7 @@ mod eval;
 mod jsonl;
 mod mission;
 mod resume;
+mod served;
 mod sets;
 mod stages;
 mod tiny {
