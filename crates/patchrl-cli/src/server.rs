@@ -14,16 +14,13 @@ use crate::exit::usage;
 use crate::settings::{Environment, Settings};
 
 /// The server of the settings, if they name one.
-pub(crate) fn open(
-    settings: &Settings,
-    environment: &Environment,
-) -> anyhow::Result<Option<OpenAi>> {
+pub(crate) fn open(settings: &Settings) -> anyhow::Result<Option<OpenAi>> {
     let config = &settings.rollout;
     if !config.is_remote() {
         return Ok(None);
     }
     let key = match &config.api_key_env {
-        Some(name) => Some(environment.key(name)?),
+        Some(name) => Some(Environment::key(name)?),
         None => None,
     };
     OpenAi::open(config, key, &settings.sampling).map(Some).map_err(fault)

@@ -418,7 +418,7 @@ impl Environment {
 impl Environment {
     /// The key that the variable `name` holds. It is read when it is needed and kept nowhere else.
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
-    pub(crate) fn key(&self, name: &str) -> anyhow::Result<ApiKey> {
+    pub(crate) fn key(name: &str) -> anyhow::Result<ApiKey> {
         let value = std::env::var(name).ok().filter(|value| !value.trim().is_empty());
         let Some(value) = value else {
             return Err(usage(

@@ -189,15 +189,7 @@ impl Stage<'_> {
         inputs: Vec<String>,
         counts: (usize, usize),
     ) -> Training<'t> {
-        Training {
-            settings: self.settings,
-            environment: self.environment,
-            dir: self.dir,
-            model,
-            tier,
-            inputs,
-            counts,
-        }
+        Training { settings: self.settings, dir: self.dir, model, tier, inputs, counts }
     }
 }
 

@@ -13,12 +13,11 @@ use crate::console::Console;
 use crate::exit::usage;
 use crate::server::{self, Served};
 use crate::session;
-use crate::settings::{Environment, Settings};
+use crate::settings::Settings;
 
 /// A run that is about to begin or to go on.
 pub(crate) struct Training<'a> {
     pub(crate) settings: &'a Settings,
-    pub(crate) environment: &'a Environment,
     pub(crate) dir: &'a Path,
     /// The model that the run begins with.
     pub(crate) model: &'a Path,
@@ -54,7 +53,7 @@ impl<'a> Training<'a> {
             self.check_unchanged(&digest, state)?;
         }
         // Before anything is written or loaded: a server that is not there is soon said.
-        let server = server::open(settings, self.environment)?;
+        let server = server::open(settings)?;
         let telemetry = self.telemetry(resume, at.as_ref().map(|(_, state)| state))?;
         let weights = at.as_ref().map_or(self.model, |(path, _)| path);
         console.say(&format!("loading {}", weights.display()));

@@ -40,6 +40,11 @@ pub(crate) struct Common {
 }
 
 impl Common {
+    /// Whether `--model` was given.
+    pub(crate) fn names_a_model(&self) -> bool {
+        self.model.is_some()
+    }
+
     /// The configuration file, or the defaults, under these flags. Not yet checked.
     pub(crate) fn settings(&self) -> anyhow::Result<Settings> {
         let mut s = match &self.config {

@@ -69,7 +69,6 @@ pub(crate) fn run(flags: &Quickstart, environment: &Environment) -> anyhow::Resu
     let measure = Measure { session: &session, tasks: &held_out };
     let training = Training {
         settings: &settings,
-        environment,
         dir: &dir,
         model: &model,
         tier: session.sandbox.tier().to_string(),
