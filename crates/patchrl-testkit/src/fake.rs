@@ -275,8 +275,7 @@ impl State {
     ) -> Said {
         let body = &request.body;
         let native = request.path == "/generate";
-        let named = if native { &body["lora_path"] } else { &body["model"] };
-        let name = named.as_str().unwrap_or("base").to_owned();
+        let name = self.weights_of(body).to_owned();
         let Ok(adapter) = self.enter(&name) else {
             return refused(404, &format!("The model `{name}` does not exist."));
         };
@@ -289,6 +288,16 @@ impl State {
             Ok(thought) => (200, form(self.flavour, body, &thought)),
             Err(why) => refused(400, &why),
         }
+    }
+
+    /// `SGLang` reads a model's name only where it says `base:adapter`.
+    fn weights_of<'b>(&self, body: &'b Value) -> &'b str {
+        let model = body["model"].as_str().unwrap_or("base");
+        if self.flavour != Flavour::Sglang {
+            return model;
+        }
+        let adapter = body["lora_path"].as_str();
+        adapter.or_else(|| Some(model.split_once(':')?.1)).unwrap_or("base")
     }
 
     /// Wait until it is not paused, and look the weights up.

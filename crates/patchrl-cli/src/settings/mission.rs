@@ -1,7 +1,7 @@
 //! The short form of a configuration: the names that articles and other trainers use.
 //!
 //! Owns their translation into the keys of [`Settings`], which may stand beside them in the
-//! same file. What is resolved and printed is always the long form.
+//! same file; `rollout` may hold keys of both. What is resolved and printed is always the long form.
 //!
 //! | short | long |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | `env.type: swegym` | tasks of real repositories with their tests, the only kind |
 //! | `env.task_set` | `tasks`; looked for when a run starts |
 //! | `rollout.num_candidates` | `train.grpo.group_size` |
-//! | `rollout.async` | answers of a step are judged side by side (`false`: `workers: 1`); an update always waits for its own answers |
+//! | `rollout.async` | answers of a step are judged side by side (`false`: `workers: 1`); an update waits for its own answers unless `rollout.staleness` is above 0 |
 //! | `rollout.max_steps` | turns of an episode at most; episodes have one turn, so 1 or more |
 //! | `batch_size` | `train.grpo.tasks_per_step` |
 //! | `learning_rate` | `train.grpo.lr` |

@@ -67,18 +67,23 @@ impl Handover {
     /// and versions that nobody may ask for any more are gone.
     pub fn publish(&self, policy: &Policy, version: u64) -> Result<(), RolloutError> {
         let name = name_of(version);
+        if self.server.target().version == version && self.has(version) {
+            // A phase ends with the weights that the next one begins with.
+            return Ok(());
+        }
         let (ours, theirs) = (self.folder.join(&name), self.there.join(&name));
         match self.way {
             Way::None => return Ok(()),
             Way::Lora => {
                 policy.model.save_adapter(&ours, Some(&self.base))?;
                 self.tell(version, &|again| self.load(&name, &theirs, again))?;
-                self.server.aim(Target { model: name, adapter: true, version });
+                let base = self.base.clone();
+                self.server.aim(Target { base, adapter: Some(name), version });
             }
             Way::Disk => {
                 policy.save(&ours)?;
                 self.tell(version, &|_| self.update(&name, &theirs))?;
-                self.server.aim(Target { model: self.base.clone(), adapter: false, version });
+                self.server.aim(Target { base: self.base.clone(), adapter: None, version });
             }
         }
         let gone: Vec<u64> = {
@@ -93,9 +98,13 @@ impl Handover {
     /// Take every version away from the server again.
     pub fn close(&self) -> Result<(), RolloutError> {
         let all = self.loaded.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let model = self.base.clone();
-        self.server.aim(Target { model, adapter: false, version: self.server.version() });
+        let (base, version) = (self.base.clone(), self.server.version());
+        self.server.aim(Target { base, adapter: None, version });
         all.into_iter().try_for_each(|version| self.retire(version))
+    }
+
+    fn has(&self, version: u64) -> bool {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner).contains(&version)
     }
 
     fn retire(&self, version: u64) -> Result<(), RolloutError> {

@@ -43,11 +43,12 @@ struct Shared {
 }
 
 /// The weights that are asked for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Target {
-    /// What the server calls them.
-    pub(crate) model: String,
-    pub(crate) adapter: bool,
+    /// What the server calls its own weights.
+    pub(crate) base: String,
+    /// And the adapter on them.
+    pub(crate) adapter: Option<String>,
     pub(crate) version: u64,
 }
 
@@ -71,7 +72,7 @@ impl OpenAi {
             config: config.clone(),
             server: config.server,
             limit: Limit::new(config.concurrency.max(1)),
-            target: RwLock::new(Target { model: String::new(), adapter: false, version: 0 }),
+            target: RwLock::default(),
             answered: AtomicBool::new(false),
         };
         let mut client = Self { shared: Arc::new(shared), drawing: drawing(sampling, Vec::new()) };
@@ -95,9 +96,9 @@ impl OpenAi {
         &self.shared.config
     }
 
-    /// What the server calls the weights that are asked for.
+    /// What the server calls its own weights, without any adapter.
     pub fn model(&self) -> String {
-        self.target().model
+        self.target().base
     }
 
     /// The version of the weights that are asked for.
@@ -197,8 +198,8 @@ impl OpenAi {
         let to = Addressee {
             server: *server,
             api: config.api,
-            model: &target.model,
-            adapter: target.adapter,
+            base: &target.base,
+            adapter: target.adapter.as_deref(),
             drawing: &self.drawing,
         };
         let (path, body) = request::of(&to, question)?;
@@ -307,7 +308,7 @@ impl OpenAi {
                 hint: "set `rollout.api: completions`, or `rollout.server: sglang` if it is".into(),
             });
         }
-        self.aim(Target { model, adapter: false, version: 0 });
+        self.aim(Target { base: model, adapter: None, version: 0 });
         // Nobody else has a share in it yet.
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
             shared.server = server;

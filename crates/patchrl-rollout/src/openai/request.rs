@@ -26,10 +26,10 @@ pub struct Drawing {
 pub(super) struct Addressee<'a> {
     pub(super) server: Server,
     pub(super) api: Api,
-    /// What the server calls the weights.
-    pub(super) model: &'a str,
-    /// Whether `model` is an adapter.
-    pub(super) adapter: bool,
+    /// What the server calls its own weights.
+    pub(super) base: &'a str,
+    /// And the adapter on them.
+    pub(super) adapter: Option<&'a str>,
     pub(super) drawing: &'a Drawing,
 }
 
@@ -47,7 +47,7 @@ pub(super) fn of(
 
 fn completions(to: &Addressee<'_>, question: &Question<'_>) -> Result<Value, Trouble> {
     let mut body = Map::new();
-    body.insert("model".into(), json!(to.model));
+    weights(to, &mut body);
     body.insert("prompt".into(), json!(tokens_of(question, "completions")?));
     common(to, question, &mut body);
     match to.server {
@@ -61,7 +61,7 @@ fn completions(to: &Addressee<'_>, question: &Question<'_>) -> Result<Value, Tro
 
 fn chat(to: &Addressee<'_>, question: &Question<'_>) -> Value {
     let mut body = Map::new();
-    body.insert("model".into(), json!(to.model));
+    weights(to, &mut body);
     body.insert("messages".into(), json!(question.chat));
     common(to, question, &mut body);
     match to.server {
@@ -80,6 +80,20 @@ fn chat(to: &Addressee<'_>, question: &Question<'_>) -> Value {
         body.insert("tools".into(), question.tools.iter().map(tool).collect());
     }
     Value::Object(body)
+}
+
+/// Which weights answer. vLLM takes an adapter for a model; `SGLang` reads a model's name only where
+/// it says `base:adapter`, and would answer without the adapter.
+fn weights(to: &Addressee<'_>, body: &mut Map<String, Value>) {
+    match (to.adapter, to.server) {
+        (Some(adapter), Server::Sglang) => {
+            body.insert("model".into(), json!(to.base));
+            body.insert("lora_path".into(), json!(adapter));
+        }
+        (adapter, _) => {
+            body.insert("model".into(), json!(adapter.unwrap_or(to.base)));
+        }
+    }
 }
 
 /// What completions and chat share.
@@ -120,8 +134,8 @@ fn generate(to: &Addressee<'_>, question: &Question<'_>) -> Result<Value, Troubl
         "return_logprob": true,
         "stream": false,
     });
-    if to.adapter {
-        body["lora_path"] = json!(to.model);
+    if let Some(adapter) = to.adapter {
+        body["lora_path"] = json!(adapter);
     }
     Ok(body)
 }
@@ -138,4 +152,70 @@ fn tokens_of<'q>(question: &Question<'q>, api: &str) -> Result<&'q [u32], Troubl
 /// Servers take seeds of 31 bits.
 fn seed(seed: u64) -> u64 {
     (seed ^ (seed >> 32)) & 0x7fff_ffff
+}
+
+#[cfg(test)]
+mod tests {
+    use patchrl_agent::ToolSpec;
+    use patchrl_model::Message;
+
+    use super::*;
+
+    fn body(server: Server, api: Api, adapter: Option<&str>) -> Value {
+        let drawing = Drawing { temperature: 0.7, top_p: 1.0, top_k: 5, stop: vec![9] };
+        let to = Addressee { server, api, base: "base", adapter, drawing: &drawing };
+        let schema = json!({ "type": "object" });
+        let tool = ToolSpec {
+            name: "view".into(),
+            description: "Show a file.".into(),
+            parameters: schema,
+        };
+        let question = Question {
+            chat: &[Message::new("user", "hi")],
+            tokens: Some(&[1, 2]),
+            tools: &[tool],
+            seed: u64::MAX - 7,
+            max_new_tokens: 12,
+        };
+        of(&to, &question).expect("a body").1
+    }
+
+    #[test]
+    fn an_adapter_is_named_as_each_server_reads_it() {
+        let of = |server, api| body(server, api, Some("policy-v3"));
+        assert_eq!(of(Server::Vllm, Api::Completions)["model"], "policy-v3");
+        for api in [Api::Completions, Api::Chat] {
+            let sglang = of(Server::Sglang, api);
+            assert_eq!(
+                (&sglang["model"], &sglang["lora_path"]),
+                (&json!("base"), &json!("policy-v3"))
+            );
+        }
+        assert_eq!(of(Server::Sglang, Api::Generate)["lora_path"], "policy-v3");
+        assert!(body(Server::Sglang, Api::Generate, None)["lora_path"].is_null());
+    }
+
+    #[test]
+    fn a_server_that_is_not_known_gets_the_protocol_alone() {
+        let known: Vec<String> = ["model", "prompt", "max_tokens", "temperature", "top_p", "seed"]
+            .map(str::to_owned)
+            .into();
+        let plain = body(Server::Other, Api::Completions, None);
+        let keys = plain.as_object().expect("an object").keys();
+        let beyond: Vec<&String> = keys.filter(|it| !known.contains(it)).collect();
+        assert_eq!(beyond, ["stream"]);
+        assert!(plain["seed"].as_u64().is_some_and(|seed| seed < 1 << 31));
+        let vllm = body(Server::Vllm, Api::Completions, None);
+        assert_eq!((&vllm["logprobs"], &vllm["stop_token_ids"]), (&json!(0), &json!([9])));
+        assert_eq!(vllm["top_k"], 5);
+    }
+
+    #[test]
+    fn tools_go_with_a_chat() {
+        let chat = body(Server::Other, Api::Chat, None);
+        assert_eq!(chat["messages"], json!([{ "role": "user", "content": "hi" }]));
+        assert_eq!(chat["tools"][0]["type"], "function");
+        assert_eq!(chat["tools"][0]["function"]["name"], "view");
+        assert!(body(Server::Other, Api::Completions, None)["tools"].is_null());
+    }
 }
