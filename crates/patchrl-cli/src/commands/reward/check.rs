@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use patchrl_eval::{CheckReport, Checkup};
+use patchrl_eval::{CheckReport, Checkup, Sampled};
 use patchrl_model::Policy;
 use patchrl_reward::Mode;
 use patchrl_rollout::{Api, Drawer, Remote, Roller};
@@ -121,9 +121,11 @@ fn load(session: &Session<'_>, console: &mut Console) -> anyhow::Result<Policy> 
 }
 
 fn text(report: &CheckReport) -> String {
-    let width = report.samples.iter().map(|it| it.task.len()).max().unwrap_or(0).max(4);
+    let longest = |of: &dyn Fn(&Sampled) -> usize| report.samples.iter().map(of).max().unwrap_or(0);
+    let width = longest(&|it| it.task.len()).max(4);
+    let form = longest(&|it| it.form.len()).max(4);
     let mut out = format!(
-        "{:width$}  {:>2}  {:<12}  {:<12}  {:>7}  {:>6}\n",
+        "{:width$}  {:>2}  {:<form$}  {:<12}  {:>7}  {:>6}\n",
         "task", "n", "form", "outcome", "reward", "tokens"
     );
     for it in &report.samples {
@@ -131,7 +133,7 @@ fn text(report: &CheckReport) -> String {
         let tokens = it.tokens.map_or_else(|| "?".to_owned(), |it| it.to_string());
         let _ = writeln!(
             out,
-            "{:width$}  {:>2}  {:<12}  {:<12}  {reward:>7}  {tokens:>6}",
+            "{:width$}  {:>2}  {:<form$}  {:<12}  {reward:>7}  {tokens:>6}",
             it.task, it.sample, it.form, it.outcome
         );
     }
