@@ -112,7 +112,9 @@ impl Checkup<'_> {
         let mut groups = self.ask(&taken[..more], each + 1, on_token)?;
         groups.extend(self.ask(&taken[more..], each, on_token)?);
         let repeat = self.repeat(taken.first().copied(), on_token)?;
-        Ok(CheckReport::of(&groups, repeat, self.mode))
+        let greedy = self.roller.sampling.temperature == 0.0;
+        let echoes = !greedy && echoes(&groups);
+        Ok(CheckReport::of(&groups, repeat, self.mode, echoes))
     }
 
     fn ask(
@@ -157,17 +159,41 @@ impl Checkup<'_> {
 }
 
 impl CheckReport {
-    fn of(groups: &[Group], repeat: Repeat, mode: Mode) -> Self {
+    fn of(groups: &[Group], repeat: Repeat, mode: Mode, echoes: bool) -> Self {
         let samples: Vec<Sampled> = groups.iter().flat_map(sampled).collect();
         let rewards: Vec<f64> = samples.iter().filter_map(|it| it.reward).collect();
         let n = rewards.len() as f64;
         let mean = (n > 0.0).then(|| rewards.iter().sum::<f64>() / n);
         let variance =
             mean.map(|mean| rewards.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / n);
-        let verdicts = verdicts(&samples, mean, &repeat, mode);
+        let mut verdicts = verdicts(&samples, mean, &repeat, mode);
+        if echoes {
+            verdicts.insert(0, no_sampling());
+        }
         let fit = !verdicts.iter().any(|it| it.bars);
         Self { samples, mean, variance, repeat, verdicts, fit }
     }
+}
+
+/// Whether every task has one answer many times.
+fn echoes(groups: &[Group]) -> bool {
+    let same = |group: &Group| {
+        let mut said = group.attempts.iter().filter(|it| it.judgement.reward.is_some());
+        let first = said.next().map(|it| it.answer.as_str());
+        let mut others = said.peekable();
+        others.peek().is_some() && others.all(|it| Some(it.answer.as_str()) == first)
+    };
+    !groups.is_empty() && groups.iter().all(same)
+}
+
+fn no_sampling() -> Verdict {
+    bars(
+        "no_sampling",
+        "the answers to a task are all the same text, although the temperature is above 0: the \
+         server does not sample",
+        "look for what overrules the temperature there: transformers' serve samples only where \
+         the model's `generation_config.json` has `do_sample: true`",
+    )
 }
 
 fn sampled(group: &Group) -> impl Iterator<Item = Sampled> {
