@@ -140,6 +140,12 @@ fn of_status(wire: &Wire, status: u16, said: &str, after: Option<Duration>) -> T
             format!("a proxy on the way to `{at}` wants to know who asks (status 407){told}"),
             "give the proxy's user in `HTTPS_PROXY`, or name the host in `NO_PROXY`",
         ),
+        // llama-cpp-python says so with status 500.
+        400 | 422 | 500 if is_text_wanted(&lower) => Trouble::fatal(
+            format!("`{at}` takes prompts as text alone (status {status})"),
+            "set `rollout.api: chat`; a server that takes no tokens says none either, and \
+             `rollout.retokenize: true` trains on the text encoded again",
+        ),
         402 => out_of_quota(at, status, &told),
         429 if gone => out_of_quota(at, status, &told),
         408 | 409 | 425 | 429 | 500..600 => {
@@ -215,6 +221,12 @@ fn is_page(text: &str) -> bool {
     start.starts_with("<!doctype") || start.starts_with("<html") || start.starts_with("<?xml")
 }
 
+/// Whether a message says that a prompt of tokens was not understood.
+fn is_text_wanted(lower: &str) -> bool {
+    let text = ["valid string", "must be a string", "expected a string", "be of type string"];
+    lower.contains("prompt") && text.iter().any(|words| lower.contains(words))
+}
+
 /// Whether a message says that prompt and answer do not fit the model's context, in the words of
 /// vLLM, `SGLang`, llama.cpp, TGI and the hosted services.
 fn is_overflow(said: &str) -> bool {
@@ -260,7 +272,7 @@ mod tests {
         let again = |t: &Trouble| matches!(t, Trouble::Again { .. });
         let fatal = |t: &Trouble| matches!(t, Trouble::Fatal { .. });
         let overflow = |t: &Trouble| matches!(t, Trouble::Overflow(_));
-        let cases: [(u16, &str, Is<'_>, &str); 17] = [
+        let cases: [(u16, &str, Is<'_>, &str); 18] = [
             (401, r#"{"error":{"message":"Incorrect API key: sk-secret"}}"#, &fatal, "****"),
             (403, "", &fatal, "status 403"),
             (404, r#"{"detail":"Not Found"}"#, &fatal, "address"),
@@ -287,6 +299,12 @@ mod tests {
             ),
             (200, r#"{"error":{"code":"context_length_exceeded"}}"#, &overflow, "context"),
             (413, "", &overflow, "413"),
+            (
+                500,
+                r#"{"error":{"message":"[{'loc': ('body', 'prompt', 'str'), 'msg': 'Input should be a valid string'}]"}}"#,
+                &fatal,
+                "as text alone",
+            ),
             (422, r#"{"detail":[{"msg":"bad seed"}]}"#, &fatal, "bad seed"),
         ];
         for (status, body, is, words) in cases {
