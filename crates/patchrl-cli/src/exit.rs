@@ -2,6 +2,7 @@
 
 use patchrl_model::ModelError;
 use patchrl_reward::PrepareError;
+use patchrl_rollout::RolloutError;
 use patchrl_sandbox::SandboxError;
 use patchrl_task::TaskError;
 use patchrl_train::TrainError;
@@ -62,6 +63,12 @@ pub(crate) fn explain(error: &anyhow::Error) -> (Exit, Option<String>) {
         }
         if let Some(e) = cause.downcast_ref::<ModelError>() {
             if model_usage(e) {
+                exit = Exit::Usage;
+            }
+            hint = hint.or_else(|| e.hint());
+        }
+        if let Some(e) = cause.downcast_ref::<RolloutError>() {
+            if e.is_usage() {
                 exit = Exit::Usage;
             }
             hint = hint.or_else(|| e.hint());

@@ -9,6 +9,7 @@ mod exit;
 mod jsonl;
 mod printer;
 mod problems;
+mod server;
 mod session;
 mod settings;
 mod stage;

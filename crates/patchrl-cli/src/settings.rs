@@ -11,11 +11,15 @@ use patchrl_agent::PromptConfig;
 use patchrl_eval::EvalConfig;
 use patchrl_model::Scratch;
 use patchrl_reward::RewardConfig;
-use patchrl_rollout::SamplingConfig;
+use patchrl_rollout::openai::ApiKey;
+use patchrl_rollout::{RolloutConfig, SamplingConfig};
+use patchrl_train::grpo::Weight;
 use patchrl_train::{PhaseConfig, TextConfig, TrainConfig};
 use serde::{Deserialize, Serialize};
 use serde_norway::Value;
 use sha2::{Digest as _, Sha256};
+
+use crate::exit::usage;
 
 /// A configuration file as the user writes it. Every key has a default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,6 +56,8 @@ pub(crate) struct Settings {
     pub(crate) prompt: PromptConfig,
     /// How answers are drawn.
     pub(crate) sampling: SamplingConfig,
+    /// Who draws them.
+    pub(crate) rollout: RolloutConfig,
     /// What is done to the weights.
     pub(crate) train: TrainConfig,
     /// What happens to a run that needs more memory than is left.
@@ -127,6 +133,7 @@ impl Default for Settings {
             reward: RewardConfig::default(),
             prompt: PromptConfig::default(),
             sampling: SamplingConfig::default(),
+            rollout: RolloutConfig::default(),
             train: TrainConfig { curriculum, ..TrainConfig::default() },
             memory: MemoryCheck::default(),
             eval: EvalConfig::default(),
@@ -219,6 +226,10 @@ impl Settings {
         let mut file: Value = serde_norway::from_str(text).map_err(fault)?;
         let has_curriculum =
             file.get("train").is_some_and(|train| train.get("curriculum").is_some());
+        let weighs = file
+            .get("train")
+            .and_then(|train| train.get("grpo"))
+            .is_some_and(|grpo| grpo.get("sampler_weight").is_some());
         let short = file.as_mapping_mut().and_then(mission::take);
         let mut settings: Self = match &short {
             // Straight from the text, so that faults name their line.
@@ -233,6 +244,9 @@ impl Settings {
             mission.apply(&mut settings).map_err(wrong)?;
         }
         settings.choose_phase(has_curriculum, steps_given).map_err(wrong)?;
+        if settings.rollout.is_remote() && !weighs {
+            settings.weigh_answers();
+        }
         settings.check(path)?;
         Ok(settings)
     }
@@ -253,11 +267,21 @@ impl Settings {
         Ok(())
     }
 
+    /// Answers of a server are of weights that are older or computed otherwise: where nothing else
+    /// is asked for, each token counts by its truncated importance weight.
+    pub(crate) fn weigh_answers(&mut self) {
+        let grpo = &mut self.train.grpo;
+        if grpo.sampler_weight == Weight::Off {
+            grpo.sampler_weight = Weight::TokenTruncate;
+        }
+    }
+
     /// What serde cannot check; `path` names where the values came from.
     pub(crate) fn check(&self, path: &Path) -> Result<(), SettingsError> {
         let wrong = |why: String| SettingsError::Value { path: path.into(), why };
         self.train.check().map_err(|why| wrong(why.replacen('`', "`train.", 1)))?;
         self.sampling.check().map_err(wrong)?;
+        self.rollout.check().map_err(wrong)?;
         if let Some(sizes) = &self.from_scratch {
             sizes.check().map_err(|why| wrong(why.replacen('`', "`from_scratch.", 1)))?;
         }
@@ -299,6 +323,17 @@ impl Settings {
         decides.train.checkpoint_every = 1;
         decides.train.keep_checkpoints = 1;
         decides.eval = EvalConfig::default();
+        let RolloutConfig { engine, model, api, handover, staleness, retokenize, .. } =
+            decides.rollout;
+        decides.rollout = RolloutConfig {
+            engine,
+            model,
+            api,
+            handover,
+            staleness,
+            retokenize,
+            ..RolloutConfig::default()
+        };
         decides
     }
 }
@@ -392,6 +427,26 @@ impl Environment {
             hub_token: var("HF_TOKEN"),
             docker_host: var("DOCKER_HOST"),
         }
+    }
+}
+
+impl Environment {
+    /// The key that the variable `name` holds. It is read when it is needed and kept nowhere else.
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+    pub(crate) fn key(name: &str) -> anyhow::Result<ApiKey> {
+        let value = std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+        let Some(value) = value else {
+            return Err(usage(
+                format!("the environment variable `{name}` is not set, so there is no key"),
+                format!("`export {name}=...`, or leave `rollout.api_key_env` out"),
+            ));
+        };
+        ApiKey::new(&value).ok_or_else(|| {
+            usage(
+                format!("what `{name}` holds can be no key: it has white space or other signs"),
+                "copy the key again, without quotation marks",
+            )
+        })
     }
 }
 

@@ -6,11 +6,12 @@
 use std::path::Path;
 
 use patchrl_model::Policy;
-use patchrl_telemetry::{Event, Mark, RunStart, Telemetry, usage};
+use patchrl_telemetry::{Event, Mark, RunStart, Telemetry};
 use patchrl_train::{Checkpoints, Listener as _, Material, Run, Start, TrainConfig, memory_needed};
 
 use crate::console::Console;
-use crate::exit::usage as explain;
+use crate::exit::usage;
+use crate::server::{self, Served};
 use crate::session;
 use crate::settings::{MemoryCheck, Settings};
 
@@ -51,10 +52,14 @@ impl<'a> Training<'a> {
         if let Some((_, state)) = &at {
             self.check_unchanged(&digest, state)?;
         }
+        // Before anything is written or loaded: a server that is not there is soon said.
+        let server = server::open(settings)?;
         let telemetry = self.telemetry(resume, at.as_ref().map(|(_, state)| state))?;
         let weights = at.as_ref().map_or(self.model, |(path, _)| path);
         console.say(&format!("loading {}", weights.display()));
         let mut policy = session::load_policy(weights)?;
+        let begin = |server| Served::begin(server, &policy, settings, self.dir);
+        let served = server.map(begin).transpose()?;
         let material = material(&policy)?;
         self.check_memory(&policy, &material, console)?;
         console.steps = steps(&material, &settings.train);
@@ -69,11 +74,19 @@ impl<'a> Training<'a> {
             before(&policy, &telemetry, console)?;
             Start::Fresh
         };
+        for message in served.iter().flat_map(|it| it.notes.clone()) {
+            let event = Event::Warning { message };
+            telemetry.emit(&event)?;
+            console.event(&event);
+        }
         let run = Run {
             dir: self.dir,
             config: &settings.train,
             sampling: &settings.sampling,
             material,
+            server: served
+                .as_ref()
+                .map(|it| patchrl_train::Served { remote: &it.remote, handover: &it.handover }),
             telemetry: &telemetry,
             digest,
         };
@@ -92,7 +105,9 @@ impl<'a> Training<'a> {
         let settings = self.settings;
         let need = memory_needed(policy, material, &settings.train, &settings.sampling)?;
         let gb = |bytes: u64| bytes as f64 / 1e9;
-        let Some(left) = usage::memory_left().filter(|left| *left < need.bytes()) else {
+        let Some(left) =
+            patchrl_telemetry::usage::memory_left().filter(|left| *left < need.bytes())
+        else {
             return Ok(());
         };
         let answers = need.longest.answers.len();
@@ -110,7 +125,7 @@ impl<'a> Training<'a> {
             gb(need.training + need.recomputing)
         );
         match settings.memory {
-            MemoryCheck::Refuse => Err(explain(message, hint)),
+            MemoryCheck::Refuse => Err(usage(message, hint)),
             MemoryCheck::Warn => {
                 console.say(&format!("warning: {message}"));
                 Ok(())
@@ -125,7 +140,7 @@ impl<'a> Training<'a> {
         }
         let begun = Settings::load(&self.dir.join("config.yaml"))?;
         match self.settings.first_change(&begun)? {
-            Some([key, old, new]) => Err(explain(
+            Some([key, old, new]) => Err(usage(
                 format!("`{key}` is {new}, but the run `{}` began with {old}", self.dir.display()),
                 "use the settings in the run's config.yaml, or another `--run`",
             )),

@@ -1,4 +1,4 @@
-//! Groups of answers for tasks, drawn by the embedded policy and judged.
+//! Groups of answers for tasks, drawn and judged.
 //!
 //! Owns the way from a ready task to its judged group. Does not update weights,
 //! and decides no reward (`patchrl_reward` does).
@@ -6,12 +6,12 @@
 use std::time::{Duration, Instant};
 
 use patchrl_agent::{Format, PromptConfig, SourceFile, messages};
-use patchrl_model::{Finish, Message, Policy, Request, Sample, diff_forms};
+use patchrl_model::{Finish, Message, Sample};
 use patchrl_patch::Tree as _;
-use patchrl_reward::{Answer, FsTree, Judge, Judgement, Mode, Ready};
+use patchrl_reward::{Answer, Evidence, FsTree, Judge, Judgement, Mode, Outcome, Parts, Ready};
 use patchrl_task::TaskId;
 
-use crate::{RolloutError, SamplingConfig, sample_seed};
+use crate::{Drawer, Drawn, Origin, RolloutError, SamplingConfig};
 
 /// A task as the policy will read it.
 #[derive(Clone, Debug)]
@@ -20,8 +20,10 @@ pub struct Prompt {
     pub task: TaskId,
     /// The rendered chat, special tokens included.
     pub text: String,
-    /// The same as tokens.
+    /// The same as tokens; none where only a server knows them.
     pub tokens: Vec<u32>,
+    /// The same as turns.
+    pub chat: Vec<Message>,
     /// Texts that answers may copy from and the policy does not see, as tokens.
     pub also: Vec<Vec<u32>>,
 }
@@ -44,6 +46,10 @@ pub struct Attempt {
     pub answer: String,
     /// What it is worth and why.
     pub judgement: Judgement,
+    /// The version of the weights that drew each token.
+    pub versions: Vec<u64>,
+    /// Where the tokens come from.
+    pub origin: Origin,
 }
 
 /// Where the time of a batch of groups went.
@@ -59,8 +65,8 @@ pub struct Spent {
 
 /// Who draws and who judges.
 pub struct Roller<'a> {
-    /// The weights that answer.
-    pub policy: &'a Policy,
+    /// Who answers.
+    pub policy: &'a dyn Drawer,
     /// How tasks are put to it.
     pub prompt: &'a PromptConfig,
     /// How answers are drawn.
@@ -88,7 +94,7 @@ impl Roller<'_> {
 
     /// The task's files in the form of diffs, for the sampler to copy from.
     fn diff_forms(&self, ready: &Ready) -> Result<Vec<Vec<u32>>, RolloutError> {
-        let forms = |file: SourceFile| diff_forms(&file.path, &file.text, &self.policy.tokenizer);
+        let forms = |file: SourceFile| self.policy.diff_forms(&file.path, &file.text);
         Ok(sources(ready)?.into_iter().flat_map(forms).collect())
     }
 
@@ -126,8 +132,8 @@ pub type JudgeGroups<'j> = dyn Fn(&[Vec<Answer<'_>>]) -> Vec<Vec<Judgement>> + '
 
 /// Prompts that are about to be answered, whoever judges the answers.
 pub struct Ask<'a> {
-    /// The weights that answer.
-    pub policy: &'a Policy,
+    /// Who answers.
+    pub policy: &'a dyn Drawer,
     /// How answers are drawn.
     pub sampling: &'a SamplingConfig,
     /// What is asked.
@@ -137,48 +143,41 @@ pub struct Ask<'a> {
 }
 
 impl Ask<'_> {
-    /// Draw all groups in one batch and have them judged. `judge` gets the answers by prompt.
+    /// Draw all groups in one batch and have them judged. `judge` gets the answers by prompt,
+    /// without those that were lost on the way.
     pub fn groups(
         self,
         judge: &JudgeGroups<'_>,
         on_token: &mut dyn FnMut(usize),
     ) -> Result<(Vec<Group>, Spent), RolloutError> {
         let started = Instant::now();
-        let At { run, step, group_size } = self.at;
-        let requests: Vec<Request<'_>> = self
-            .prompts
-            .iter()
-            .map(|p| {
-                let seeds = (0..group_size).map(|n| sample_seed(run, step, &p.task, n));
-                Request { also: p.also.clone(), ..Request::new(&p.tokens, seeds) }
-            })
-            .collect();
-        let sampling = self.sampling.resolve(self.policy.tokenizer.eos().to_vec());
-        let sampled = patchrl_model::generate(&self.policy.model, &requests, &sampling, on_token)?;
-        let tokens = sampled.iter().flatten().map(|s| s.tokens.len()).sum();
+        let drawn = self.policy.draw(&self.prompts, self.sampling, self.at, on_token)?;
+        let tokens = drawn.iter().flatten().map(|d| d.sample.tokens.len()).sum();
         let mut spent = Spent { sampling: started.elapsed(), tokens, ..Spent::default() };
 
         let judging = Instant::now();
-        let decode = |s: &Sample| self.policy.tokenizer.decode(&s.tokens);
-        let texts: Vec<Vec<String>> =
-            sampled.iter().map(|samples| samples.iter().map(decode).collect()).collect();
-        let answers: Vec<Vec<Answer<'_>>> = texts
+        let answers: Vec<Vec<Answer<'_>>> = drawn
             .iter()
-            .zip(&sampled)
-            .map(|(texts, samples)| {
-                let pairs = texts.iter().zip(samples);
-                pairs
-                    .map(|(text, s)| Answer { text, truncated: s.finish == Finish::Length })
-                    .collect()
+            .map(|group| {
+                let said = group.iter().filter(|d| d.lost.is_none());
+                let truncated = |d: &Drawn| d.sample.finish == Finish::Length;
+                said.map(|d| Answer { text: &d.answer, truncated: truncated(d) }).collect()
             })
             .collect();
         let judgements = judge(&answers);
         drop(answers);
-        let groups = self.prompts.into_iter().zip(sampled).zip(texts).zip(judgements);
-        let groups = groups.map(|(((prompt, samples), texts), judgements)| {
-            let attempts = samples.into_iter().zip(texts).zip(judgements);
-            let attempt = |((sample, answer), judgement)| Attempt { sample, answer, judgement };
-            Group { prompt, attempts: attempts.map(attempt).collect() }
+        let groups = self.prompts.into_iter().zip(drawn).zip(judgements);
+        let groups = groups.map(|((prompt, drawn), judgements)| {
+            let mut judgements = judgements.into_iter();
+            let attempt = |drawn: Drawn| {
+                let judgement = match drawn.lost {
+                    Some(why) => lost(why),
+                    None => judgements.next().unwrap_or_else(|| lost("it was not judged".into())),
+                };
+                let Drawn { sample, answer, versions, origin, .. } = drawn;
+                Attempt { sample, answer, judgement, versions, origin }
+            };
+            Group { prompt, attempts: drawn.into_iter().map(attempt).collect() }
         });
         let groups = groups.collect();
         spent.judging = judging.elapsed();
@@ -186,25 +185,27 @@ impl Ask<'_> {
     }
 }
 
+/// The word on an answer that never came.
+fn lost(why: String) -> Judgement {
+    Judgement {
+        outcome: Outcome::Lost { why },
+        reward: None,
+        parts: Parts::default(),
+        components: Vec::new(),
+        evidence: Evidence::default(),
+    }
+}
+
 /// The prompt of `ready` for `policy`.
 pub fn prompt(
-    policy: &Policy,
+    policy: &dyn Drawer,
     config: &PromptConfig,
     ready: &Ready,
 ) -> Result<Prompt, RolloutError> {
     let files = sources(ready)?;
-    let count = |text: &str| policy.tokenizer.encode(text).len();
+    let count = |text: &str| policy.count(text);
     let chat = messages(&ready.task.problem_statement, &files, config, &count);
-    Prompt::of(policy, ready.task.id.clone(), &chat)
-}
-
-impl Prompt {
-    /// `chat` as `policy` will read it.
-    pub fn of(policy: &Policy, task: TaskId, chat: &[Message]) -> Result<Self, RolloutError> {
-        let text = policy.chat.render(chat, true)?;
-        let tokens = policy.prompt(chat)?;
-        Ok(Self { task, text, tokens, also: Vec::new() })
-    }
+    policy.prompt(ready.task.id.clone(), &chat)
 }
 
 /// The files the gold patch touches, as they are at the base commit. Files that

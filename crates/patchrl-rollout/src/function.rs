@@ -4,16 +4,15 @@
 //! `patchrl_reward::Checker` says.
 
 use patchrl_agent::function_messages;
-use patchrl_model::Policy;
 use patchrl_reward::{Answer, Checker, Judgement, Problem, Shaping};
 use patchrl_task::TaskId;
 
-use crate::{Ask, At, Group, Prompt, RolloutError, SamplingConfig, Spent};
+use crate::{Ask, At, Drawer, Group, Prompt, RolloutError, SamplingConfig, Spent};
 
 /// Who draws and who runs.
 pub struct FunctionRoller<'a> {
-    /// The weights that answer.
-    pub policy: &'a Policy,
+    /// Who answers.
+    pub policy: &'a dyn Drawer,
     /// How answers are drawn.
     pub sampling: &'a SamplingConfig,
     /// Who runs them.
@@ -49,8 +48,8 @@ impl FunctionRoller<'_> {
 }
 
 /// The prompt of `problem` for `policy`.
-pub fn function_prompt(policy: &Policy, problem: &Problem) -> Result<Prompt, RolloutError> {
+pub fn function_prompt(policy: &dyn Drawer, problem: &Problem) -> Result<Prompt, RolloutError> {
     let id = TaskId::parse(&format!("function-{}", problem.id.replace('/', "-")))
         .map_err(|_| RolloutError::ProblemId(problem.id.clone()))?;
-    Prompt::of(policy, id, &function_messages(&problem.statement, &problem.asserts))
+    policy.prompt(id, &function_messages(&problem.statement, &problem.asserts))
 }

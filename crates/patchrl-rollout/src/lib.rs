@@ -1,14 +1,24 @@
-//! Many episodes: which tasks a step takes, groups of answers, and their record on disk.
+//! Many episodes: which tasks a step takes, groups of answers from weights here or a server, how new
+//! weights reach a server, and the record on disk.
 
+mod config;
+mod drawer;
 mod episode;
 mod function;
+mod handover;
+pub mod openai;
 mod record;
+mod remote;
 mod sampling;
 mod seed;
 
+pub use config::{Api, Engine, HandoverKind, RolloutConfig, Server};
+pub use drawer::{Drawer, Drawn, Origin};
 pub use episode::{Ask, At, Attempt, Group, JudgeGroups, Prompt, Roller, Spent, prompt};
 pub use function::{FunctionRoller, function_prompt};
+pub use handover::Handover;
 pub use record::{Record, forget_after, records_path, write_records};
+pub use remote::Remote;
 pub use sampling::SamplingConfig;
 pub use seed::{items_of_step, order, replacements, sample_seed};
 
@@ -21,7 +31,31 @@ pub enum RolloutError {
     /// The task's files could not be read, or a record not written.
     #[error(transparent)]
     File(#[from] std::io::Error),
+    /// The server gives no answers until something is changed.
+    #[error("{what}")]
+    Server {
+        /// What is wrong.
+        what: String,
+        /// The way out.
+        hint: String,
+    },
     /// A problem of one function whose id cannot name anything.
     #[error("the id of problem `{0}` is not made of letters, digits, `_`, `.`, `-`, `+` and `/`")]
     ProblemId(String),
+}
+
+impl RolloutError {
+    /// Whether the user must change something, as opposed to us or the machine.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::Server { .. } | Self::ProblemId(_))
+    }
+
+    /// What the user can do now.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Server { hint, .. } => Some(hint.clone()),
+            Self::Model(error) => error.hint(),
+            Self::File(_) | Self::ProblemId(_) => None,
+        }
+    }
 }

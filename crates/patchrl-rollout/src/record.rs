@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use patchrl_model::Finish;
 use serde::{Deserialize, Serialize};
 
-use crate::{Group, RolloutError};
+use crate::{Group, Origin, RolloutError};
 
 /// One answer and everything that was found out about it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Record {
-    /// Step, counted over all phases; also the version of the weights that answered.
+    /// Step, counted over all phases.
     pub step: u64,
     /// The task's id.
     pub task: String,
@@ -26,8 +26,15 @@ pub struct Record {
     pub answer: String,
     /// Tokens as sampled.
     pub tokens: Vec<u32>,
-    /// Their log-probabilities at the sampling temperature.
+    /// Their log-probabilities at the sampling temperature; null where the sampler said none.
+    #[serde(with = "known")]
     pub log_probs: Vec<f32>,
+    /// The version of the weights that drew each token: optimizer steps behind it.
+    #[serde(default)]
+    pub versions: Vec<u64>,
+    /// The tokens are the text encoded again, since the sampler did not say its own.
+    #[serde(default)]
+    pub retokenized: bool,
     /// Whether the answer ran into the token limit.
     pub truncated: bool,
     /// What happened, as a machine word.
@@ -110,6 +117,8 @@ fn record(
         answer: attempt.answer.clone(),
         tokens: attempt.sample.tokens.clone(),
         log_probs: attempt.sample.log_probs.clone(),
+        versions: attempt.versions.clone(),
+        retokenized: attempt.origin == Origin::Retokenized,
         truncated: attempt.sample.finish == Finish::Length,
         outcome: judgement.outcome.as_str().to_owned(),
         reward: judgement.reward,
@@ -117,5 +126,19 @@ fn record(
         patch: judgement.evidence.patch.clone(),
         test_log: judgement.evidence.test_log.clone(),
         judgement: serde_json::to_value(judgement).unwrap_or(serde_json::Value::Null),
+    }
+}
+
+/// Numbers of which some are not known: NaN here, null in the file.
+mod known {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(values: &[f32], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(values.iter().map(|value| (!value.is_nan()).then_some(*value)))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<f32>, D::Error> {
+        let values = Vec::<Option<f32>>::deserialize(from)?;
+        Ok(values.into_iter().map(|value| value.unwrap_or(f32::NAN)).collect())
     }
 }

@@ -179,6 +179,9 @@ pub struct Step {
     pub sampler_weightless: f32,
     /// Answers that left the step because trainer and sampler disagree.
     pub rejected: u64,
+    /// Mean number of updates that the weights behind the answers' tokens were behind.
+    #[serde(default, with = "number")]
+    pub stale: f32,
     /// Answers that ran into the token limit.
     pub truncated: u64,
     /// Groups drawn in place of groups without signal.

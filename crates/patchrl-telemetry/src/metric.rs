@@ -50,6 +50,7 @@ metrics! {
     SAMPLER_EFFECTIVE = "sampler_effective", "Effective share of tokens under the sampler's weights";
     SAMPLER_WEIGHTLESS = "sampler_weightless", "Share of tokens that the sampler's weights leave out";
     REJECTED = "rejected", "Answers left out because trainer and sampler disagree";
+    STALE = "stale", "Mean updates that the weights behind the answers were behind";
     TRUNCATED = "truncated", "Answers that ran into the token limit";
     RESAMPLED = "resampled", "Groups drawn in place of groups without signal";
     TOKENS = "tokens", "Tokens of the step's answers";
@@ -69,7 +70,7 @@ metrics! {
 }
 
 /// The curves of one GRPO update.
-pub(crate) fn of_step(step: &Step) -> [(Metric, f32); 31] {
+pub(crate) fn of_step(step: &Step) -> [(Metric, f32); 32] {
     [
         (REWARD_MEAN, step.reward_mean),
         (REWARD_STD, step.reward_std),
@@ -95,6 +96,7 @@ pub(crate) fn of_step(step: &Step) -> [(Metric, f32); 31] {
         (SAMPLER_EFFECTIVE, step.sampler_effective),
         (SAMPLER_WEIGHTLESS, step.sampler_weightless),
         (REJECTED, step.rejected as f32),
+        (STALE, step.stale),
         (TRUNCATED, step.truncated as f32),
         (RESAMPLED, step.resampled as f32),
         (TOKENS, step.tokens as f32),

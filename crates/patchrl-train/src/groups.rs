@@ -3,15 +3,16 @@
 //! Owns which groups speak and what of them enters the update. Everything follows
 //! from the step's coordinates and the weights, so a resumed run draws the same.
 
-use patchrl_model::{Finish, Policy};
+use patchrl_model::Finish;
 use patchrl_reward::{Mode, Outcome};
-use patchrl_rollout::{At, Attempt, Group, Spent, items_of_step, replacements};
+use patchrl_rollout::{At, Attempt, Drawer, Group, Origin, Spent, items_of_step, replacements};
 
 use crate::TrainError;
 use crate::grpo::{Advantages, Answer, Batch, Signal, Silent, advantages, overlong};
-use crate::run::{Listener, Phase, Run};
+use crate::run::{Phase, Run};
 
 /// What a step drew.
+#[derive(Default)]
 pub(crate) struct Drawn {
     /// Every group, those without signal included.
     pub(crate) groups: Vec<Group>,
@@ -28,21 +29,16 @@ impl Run<'_> {
     /// once at most.
     pub(crate) fn draw(
         &self,
-        policy: &Policy,
+        policy: &dyn Drawer,
         phase: Phase,
         step: u64,
-        listener: &mut dyn Listener,
+        progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Drawn, TrainError> {
         let (c, run, len) = (&self.config.grpo, self.config.seed, self.material.len());
         let at = At { run, step, group_size: c.group_size };
         let mut tried = items_of_step(run, step, c.tasks_per_step, len);
         let wanted = tried.len();
-        let mut drawn = Drawn {
-            groups: Vec::new(),
-            advantages: Vec::new(),
-            spent: Spent::default(),
-            resampled: 0,
-        };
+        let mut drawn = Drawn::default();
         for attempt in 0..=c.resample_attempts {
             let items = &tried[drawn.groups.len()..];
             let answers = items.len() as u64 * u64::from(c.group_size);
@@ -52,7 +48,7 @@ impl Run<'_> {
             let (groups, spent) =
                 self.material.roll(who, (items, phase.mode()), at, &mut |tokens| {
                     tokens_drawn += tokens as u64;
-                    listener.progress("sampling", tokens_drawn, total);
+                    progress(tokens_drawn, total);
                 })?;
             drawn.groups.extend(groups);
             drawn.spent.sampling += spent.sampling;
@@ -94,7 +90,8 @@ impl Run<'_> {
             .collect()
     }
 
-    /// What of a group is part of the step, or nothing. Lost answers never are.
+    /// What of a group is part of the step, or nothing. Lost answers never are, nor those whose
+    /// tokens nobody knows.
     pub(crate) fn batch<'g>(
         &self,
         group: &'g Group,
@@ -107,7 +104,7 @@ impl Run<'_> {
         let mut batch =
             Batch { prompt: &group.prompt.tokens, answers: Vec::new(), idle: Vec::new() };
         for (i, attempt) in group.attempts.iter().enumerate() {
-            if attempt.judgement.reward.is_none() {
+            if attempt.judgement.reward.is_none() || attempt.origin == Origin::Unknown {
                 continue;
             }
             let sample = &attempt.sample;

@@ -1,6 +1,7 @@
 //! Change the weights: pretraining, supervised training, GRPO, the optimizer, checkpoints, and a
 //! whole run.
 
+mod ahead;
 mod chats;
 mod checkpoint;
 mod config;
@@ -28,7 +29,7 @@ pub use lessons::{HeldOutLoss, held_out_loss};
 pub use material::Material;
 pub use memory::{Need, memory_needed};
 pub use optimizer::{AdamW, AdamWConfig};
-pub use run::{Listener, Run, Start};
+pub use run::{Listener, Run, Served, Start};
 pub use schedule::linear_warmup;
 pub use sft::{Example, SftUpdate, sft_loss, sft_step};
 pub use text::{Text, TextConfig};
@@ -70,6 +71,12 @@ pub enum TrainError {
     /// The tokenizer has no token that ends anything.
     #[error("the model's tokenizer has no end-of-text token to put between documents")]
     NoSeparator,
+    /// A server gave no answer to any question of a step.
+    #[error("no answer of the step came: {0}")]
+    NoAnswers(String),
+    /// A server does not say which tokens it sampled.
+    #[error("the server does not say the tokens of its answers, so nothing can be trained on them")]
+    NoTokens,
     /// Nothing to train on.
     #[error("no task is left to train on")]
     NoTasks,
@@ -92,9 +99,13 @@ impl TrainError {
 
     /// Whether the user must change something, as opposed to us or the machine.
     pub fn is_usage(&self) -> bool {
+        if let Self::Rollout(error) = self {
+            return error.is_usage();
+        }
         matches!(
             self,
             Self::OtherConfig(_)
+                | Self::NoTokens
                 | Self::NoTasks
                 | Self::NoExamples
                 | Self::NoSeparator
@@ -108,6 +119,16 @@ impl TrainError {
             Self::Checkpoint { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 Some("free some space, then run the same command with `--resume`: the last whole checkpoint is untouched".into())
             }
+            Self::Rollout(error) => error.hint(),
+            Self::NoAnswers(_) => {
+                Some("see to the server, then run the same command with `--resume`".into())
+            }
+            Self::NoTokens => Some(
+                "vLLM, SGLang and llama.cpp say them to `rollout.api: completions` \
+                 (`rollout.server` names the server where it is not recognised); \
+                 `rollout.retokenize: true` trains on the text encoded again"
+                    .into(),
+            ),
             Self::NotFinite(_) => Some("lower `--lr`, then `--resume` from the last checkpoint".into()),
             Self::OtherConfig(_) => {
                 Some("use the settings in the run's config.yaml, or another `--run`".into())

@@ -5,7 +5,9 @@
 use patchrl_agent::PromptConfig;
 use patchrl_model::Policy;
 use patchrl_reward::{Checker, Judge, Mode, Problem, Ready, Shaping};
-use patchrl_rollout::{At, FunctionRoller, Group, Roller, SamplingConfig, Spent, function_prompt};
+use patchrl_rollout::{
+    At, Drawer, FunctionRoller, Group, Roller, SamplingConfig, Spent, function_prompt,
+};
 
 use crate::{Chats, Text, TrainError};
 
@@ -64,7 +66,7 @@ impl<'a> Material<'a> {
     /// Draw and judge one group for each of `items`; text and chats are not asked.
     pub(crate) fn roll(
         &self,
-        (policy, sampling): (&Policy, &SamplingConfig),
+        (policy, sampling): (&dyn Drawer, &SamplingConfig),
         (items, mode): (&[usize], Mode),
         at: At,
         on_token: &mut dyn FnMut(usize),

@@ -9,10 +9,14 @@ use std::time::Instant;
 
 use patchrl_model::{Finish, Model, Params, Policy};
 use patchrl_reward::Mode;
-use patchrl_rollout::{Attempt, Group, SamplingConfig, Spent, items_of_step, write_records};
+use patchrl_rollout::{
+    Attempt, Drawer, Group, Handover, Origin, Remote, SamplingConfig, Spent, items_of_step,
+    write_records,
+};
 use patchrl_telemetry::{Event, RolloutEnd, Step, StepSft, Telemetry, Validation, usage};
 
 use crate::TrainError;
+use crate::ahead::{Ahead, Gate};
 use crate::checkpoint::{Checkpoints, State, adapter_of, checkpoint_name, read_optimizer};
 use crate::config::TrainConfig;
 use crate::groups::Drawn;
@@ -41,11 +45,25 @@ pub struct Run<'a> {
     pub sampling: &'a SamplingConfig,
     /// What to learn from.
     pub material: Material<'a>,
+    /// Who draws, where it is not the weights in training.
+    pub server: Option<Served<'a>>,
     /// Journal and metrics.
     pub telemetry: &'a Telemetry,
     /// Hash of everything that decides the numbers.
     pub digest: String,
 }
+
+/// A server that draws, and the way of new weights to it.
+#[derive(Clone, Copy)]
+pub struct Served<'a> {
+    /// The server.
+    pub remote: &'a Remote,
+    /// The way.
+    pub handover: &'a Handover,
+}
+
+/// Mean difference of two log-probabilities of the same weights that is more than rounding.
+const STRANGE: f64 = 0.2;
 
 /// Where a run starts from.
 pub enum Start {
@@ -93,6 +111,8 @@ struct Engine<'p> {
     grads: Params,
     reference: Option<Model>,
     state: State,
+    /// Whether it was said that the server's numbers are strange.
+    warned: bool,
 }
 
 impl Run<'_> {
@@ -123,19 +143,53 @@ impl Run<'_> {
             if begins {
                 self.validate(&engine, phase, &lessons, listener)?;
             }
-            for done in engine.state.phase_step + 1..=steps {
+            self.phase(&mut engine, (phase, steps), &lessons, &checkpoints, listener)?;
+            if steps == 0 {
+                engine.state.phase += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// The steps of a phase that are left.
+    fn phase(
+        &self,
+        engine: &mut Engine<'_>,
+        (phase, steps): (Phase, u64),
+        lessons: &Lessons,
+        checkpoints: &Checkpoints,
+        listener: &mut dyn Listener,
+    ) -> Result<(), TrainError> {
+        let (first, begun) = (engine.state.step, engine.state.phase_step);
+        let server = self.server.filter(|_| !phase.is_supervised() && begun < steps);
+        if let Some(server) = server {
+            server.handover.publish(engine.policy, first)?;
+        }
+        let gate = Gate::at(first);
+        std::thread::scope(|scope| {
+            let staleness = server.map_or(0, |it| it.remote.server().config().staleness);
+            let mut ahead = server.filter(|_| staleness > 0).map(|server| {
+                let draw = move |step| self.draw(server.remote, phase, step, &mut |_, _| {});
+                let steps = first..first + (steps - begun);
+                Ahead::start(scope, steps, (&gate, server.remote, staleness), draw)
+            });
+            for done in begun + 1..=steps {
                 if phase.is_supervised() {
-                    self.supervised(&mut engine, (phase, steps), &lessons.trained, listener)?;
+                    self.supervised(engine, (phase, steps), &lessons.trained, listener)?;
                 } else {
-                    self.grpo(&mut engine, phase, listener)?;
+                    self.grpo(engine, phase, ahead.as_mut(), listener)?;
                 }
                 phase.name().clone_into(&mut engine.state.phase_name);
                 engine.state.phase_step = done;
                 engine.state.step += 1;
                 engine.state.optimizer_steps = engine.optimizer.steps;
+                if let Some(server) = server {
+                    server.handover.publish(engine.policy, engine.state.step)?;
+                    gate.open(engine.state.step);
+                }
                 let ends = done == steps;
                 if ends || done.is_multiple_of(self.config.validation.every) {
-                    self.validate(&engine, phase, &lessons, listener)?;
+                    self.validate(engine, phase, lessons, listener)?;
                 }
                 if ends {
                     engine.state.phase += 1;
@@ -143,14 +197,11 @@ impl Run<'_> {
                     engine.state.reference = Some(checkpoint_name(engine.state.step));
                 }
                 if ends || engine.state.step.is_multiple_of(self.config.checkpoint_every) {
-                    self.checkpoint(&engine, &checkpoints, listener)?;
+                    self.checkpoint(engine, checkpoints, listener)?;
                 }
             }
-            if steps == 0 {
-                engine.state.phase += 1;
-            }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     fn phases(&self) -> Vec<(Phase, u64)> {
@@ -228,7 +279,7 @@ impl Run<'_> {
             }
         };
         let grads = policy.model.params.zeros_like();
-        Ok(Engine { policy, optimizer, grads, reference: None, state })
+        Ok(Engine { policy, optimizer, grads, reference: None, state, warned: false })
     }
 
     /// Fresh moments and a reference for a phase that begins; only the reference
@@ -347,12 +398,24 @@ impl Run<'_> {
         &self,
         engine: &mut Engine<'_>,
         phase: Phase,
+        ahead: Option<&mut Ahead<'_>>,
         listener: &mut dyn Listener,
     ) -> Result<(), TrainError> {
         let c = &self.config.grpo;
         let step = engine.state.step;
-        let Drawn { groups, advantages, spent, resampled } =
-            self.draw(engine.policy, phase, step, listener)?;
+        let drawn = match (ahead, self.server) {
+            (Some(ahead), _) => ahead.next()?,
+            (None, server) => {
+                let who: &dyn Drawer = match server {
+                    Some(server) => server.remote,
+                    None => &*engine.policy,
+                };
+                let mut progress = |done, total| listener.progress("sampling", done, total);
+                self.draw(who, phase, step, &mut progress)?
+            }
+        };
+        let Drawn { groups, advantages, spent, resampled } = drawn;
+        self.see_to_answers(&groups)?;
         write_records(self.dir, step + 1, &groups, &advantages)?;
         for event in rollout_events(step + 1, &groups) {
             self.say(&event, listener)?;
@@ -362,12 +425,54 @@ impl Run<'_> {
         let lr = linear_warmup(c.lr, c.warmup_steps, engine.state.phase_step);
         let update = self.update(engine, &groups, &advantages, lr)?;
         let mut event = step_event(&groups, &advantages, spent, &update);
+        event.stale = staleness(&groups, step);
+        self.warn_of_strangers(engine, &event, listener)?;
         event.phase = phase.name().into();
         event.step = step + 1;
         event.lr = lr;
         event.resampled = resampled;
         event.update_s = started.elapsed().as_secs_f64();
         self.say(&Event::StepEnded(event), listener)
+    }
+
+    /// A step of which nothing can be learnt, whatever it was worth, is no step: the server is
+    /// gone, or does not say what is needed. A run is not let go on without its answers.
+    fn see_to_answers(&self, groups: &[Group]) -> Result<(), TrainError> {
+        if self.server.is_none() {
+            return Ok(());
+        }
+        let mut answers = groups.iter().flat_map(|group| &group.attempts).peekable();
+        if answers.peek().is_none() {
+            return Ok(());
+        }
+        if let Some(known) = answers.clone().find(|it| it.judgement.reward.is_some()) {
+            let none =
+                known.origin == Origin::Unknown && answers.all(|it| it.origin == Origin::Unknown);
+            return if none { Err(TrainError::NoTokens) } else { Ok(()) };
+        }
+        let why = answers.find_map(|it| it.judgement.outcome.why()).unwrap_or("nobody says why");
+        Err(TrainError::NoAnswers(why.to_owned()))
+    }
+
+    /// Say once where the server's log-probabilities are not those of the same weights here.
+    fn warn_of_strangers(
+        &self,
+        engine: &mut Engine<'_>,
+        event: &Step,
+        listener: &mut dyn Listener,
+    ) -> Result<(), TrainError> {
+        let apart = event.ratio_mismatch;
+        let newest = event.stale == 0.0 && self.server.is_some_and(|it| it.handover.reaches());
+        if engine.warned || !newest || f64::from(apart) < STRANGE {
+            return Ok(());
+        }
+        engine.warned = true;
+        let message = format!(
+            "the server's log-probabilities are {apart:.2} away from those of the same weights \
+             here, per token: it serves other weights or a coarser number format, or it says them \
+             without the temperature (vLLM wants `--logprobs-mode processed_logprobs`)"
+        );
+        self.say(&Event::Warning { message }, listener)
     }
 
     fn update(
@@ -403,6 +508,13 @@ impl Run<'_> {
         listener.event(event);
         Ok(())
     }
+}
+
+/// Updates that the weights behind the tokens were behind, on average.
+fn staleness(groups: &[Group], step: u64) -> f32 {
+    let versions = groups.iter().flat_map(|it| &it.attempts).flat_map(|it| &it.versions);
+    let (sum, n) = versions.fold((0, 0_u64), |(sum, n), v| (sum + step.saturating_sub(*v), n + 1));
+    sum as f32 / n.max(1) as f32
 }
 
 fn rollout_events(step: u64, groups: &[Group]) -> Vec<Event> {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use patchrl_rollout::Engine;
 use patchrl_sandbox::{Docker, DockerSettings, SandboxError, Tell};
 
 use crate::printer;
@@ -39,6 +40,11 @@ pub(crate) struct Common {
 }
 
 impl Common {
+    /// Whether `--model` was given.
+    pub(crate) fn names_a_model(&self) -> bool {
+        self.model.is_some()
+    }
+
     /// The configuration file, or the defaults, under these flags. Not yet checked.
     pub(crate) fn settings(&self) -> anyhow::Result<Settings> {
         let mut s = match &self.config {
@@ -54,6 +60,50 @@ impl Common {
         set(&mut s.train.seed, self.seed);
         set(&mut s.prompt.max_tokens, self.max_prompt_tokens);
         Ok(s)
+    }
+}
+
+/// A server that draws the answers, in place of weights in this process.
+#[derive(Debug, Args)]
+pub(crate) struct ServerFlags {
+    /// Draw the answers from this OpenAI-compatible server, such as `http://127.0.0.1:8000/v1`.
+    #[arg(long, value_name = "URL")]
+    pub(crate) base_url: Option<String>,
+    /// Name of the environment variable that holds the server's key.
+    #[arg(long, value_name = "NAME")]
+    api_key_env: Option<String>,
+    /// What the server calls the model; left out, the first it lists.
+    #[arg(long, value_name = "ID")]
+    served_model: Option<String>,
+    /// Requests to the server at the same time.
+    #[arg(long)]
+    concurrency: Option<usize>,
+    /// File for requests and answers as JSON lines, without keys.
+    #[arg(long, value_name = "FILE")]
+    debug_log: Option<PathBuf>,
+}
+
+impl ServerFlags {
+    /// Put the flags over the settings.
+    pub(crate) fn over(&self, s: &mut Settings) {
+        if let Some(url) = &self.base_url {
+            s.rollout.base_url.clone_from(url);
+            if !s.rollout.is_remote() {
+                s.rollout.engine = Engine::Openai;
+                s.weigh_answers();
+            }
+        }
+        let some = |flag: &Option<String>, key: &mut Option<String>| {
+            if flag.is_some() {
+                key.clone_from(flag);
+            }
+        };
+        some(&self.api_key_env, &mut s.rollout.api_key_env);
+        some(&self.served_model, &mut s.rollout.model);
+        set(&mut s.rollout.concurrency, self.concurrency);
+        if self.debug_log.is_some() {
+            s.rollout.debug_log.clone_from(&self.debug_log);
+        }
     }
 }
 

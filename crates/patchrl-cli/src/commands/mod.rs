@@ -53,7 +53,7 @@ enum Command {
     /// Find, apply and show patches: JSONL in, JSONL out.
     #[command(subcommand)]
     Patch(patch::PatchCommand),
-    /// Score answers that exist: JSONL in, JSONL out.
+    /// Score answers that exist, or a few new ones before a run.
     #[command(subcommand)]
     Reward(reward::Reward),
     /// Get the container images of a task set, list them, remove them.

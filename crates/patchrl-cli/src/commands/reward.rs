@@ -1,4 +1,7 @@
-//! `patchrl reward`: rewards of answers that exist; JSONL in, JSONL out.
+//! `patchrl reward`: rewards of answers that exist, JSONL in, JSONL out; and a check of a few
+//! answers before a run.
+
+mod check;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,6 +28,9 @@ use crate::settings::{Environment, SandboxChoice, Settings};
 pub(crate) enum Reward {
     /// Score answers, one JSON object a line; one bad line is one answer with an error.
     Score(Score),
+    /// Ask a model or a server for a few answers and say whether training on them makes sense:
+    /// exit code 1 where it would be a waste.
+    Check(check::Check),
 }
 
 #[derive(Debug, Args)]
@@ -60,7 +66,10 @@ pub(crate) struct Score {
 }
 
 pub(crate) fn run(command: &Reward, environment: &Environment) -> anyhow::Result<Exit> {
-    let Reward::Score(flags) = command;
+    let flags = match command {
+        Reward::Score(flags) => flags,
+        Reward::Check(flags) => return check::run(flags, environment),
+    };
     if let Some(tasks) = &flags.tasks {
         return judge(flags, tasks, environment);
     }

@@ -8,7 +8,7 @@ use patchrl_reward::Mode;
 use patchrl_train::PhaseConfig;
 use serde_json::json;
 
-use super::flags::{Common, checked, set};
+use super::flags::{Common, ServerFlags, checked, set};
 use crate::console::Console;
 use crate::exit::{Exit, usage};
 use crate::printer::{self, Form};
@@ -93,6 +93,12 @@ pub(crate) struct Grpo {
     tasks: Tasks,
     #[command(flatten)]
     groups: Groups,
+    #[command(flatten)]
+    server: ServerFlags,
+    /// Updates that weights may be behind when they draw; above 0, answers of the next step are
+    /// drawn by the server while an update runs.
+    #[arg(long, value_name = "N")]
+    staleness: Option<u64>,
     /// One reward mode alone, in place of the curriculum.
     #[arg(long, value_name = "syntax|apply-only|docker|resolved|rule_based|swerl|similarity")]
     reward_mode: Option<Mode>,
@@ -203,6 +209,8 @@ pub(crate) fn run(command: &Train, environment: &Environment) -> anyhow::Result<
 fn grpo_settings(flags: &Grpo) -> anyhow::Result<Settings> {
     let mut s = shared_settings(&flags.shared)?;
     flags.groups.over(&mut s);
+    flags.server.over(&mut s);
+    set(&mut s.rollout.staleness, flags.staleness);
     set(&mut s.train.grpo.lr, flags.shared.lr);
     set(&mut s.train_limit, flags.tasks.train_limit);
     set(&mut s.test_timeout, flags.docker_timeout);

@@ -1,7 +1,7 @@
 //! The short form of a configuration: the names that articles and other trainers use.
 //!
 //! Owns their translation into the keys of [`Settings`], which may stand beside them in the
-//! same file. What is resolved and printed is always the long form.
+//! same file; `rollout` may hold keys of both. What is resolved and printed is always the long form.
 //!
 //! | short | long |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | `env.type: swegym` | tasks of real repositories with their tests, the only kind |
 //! | `env.task_set` | `tasks`; looked for when a run starts |
 //! | `rollout.num_candidates` | `train.grpo.group_size` |
-//! | `rollout.async` | answers of a step are judged side by side (`false`: `workers: 1`); an update always waits for its own answers |
+//! | `rollout.async` | answers of a step are judged side by side (`false`: `workers: 1`); an update waits for its own answers unless `rollout.staleness` is above 0 |
 //! | `rollout.max_steps` | turns of an episode at most; episodes have one turn, so 1 or more |
 //! | `batch_size` | `train.grpo.tasks_per_step` |
 //! | `learning_rate` | `train.grpo.lr` |
@@ -24,8 +24,10 @@ use serde_norway::{Mapping, Value};
 use super::Settings;
 
 /// Keys of the short form alone.
-const KEYS: [&str; 7] =
-    ["algorithm", "base_model", "env", "rollout", "batch_size", "learning_rate", "total_steps"];
+const KEYS: [&str; 6] =
+    ["algorithm", "base_model", "env", "batch_size", "learning_rate", "total_steps"];
+/// Those under `rollout`, beside the ones of the long form.
+const ROLLOUT_KEYS: [&str; 3] = ["num_candidates", "async", "max_steps"];
 
 /// Owners of models that are known by their bare names.
 const OWNERS: [(&str, &str); 4] = [
@@ -65,8 +67,17 @@ struct Rollout {
 
 /// Take the short form's keys out of a file; nothing where it has none.
 pub(super) fn take(file: &mut Mapping) -> Option<Mapping> {
-    let short: Mapping =
+    let mut short: Mapping =
         KEYS.iter().filter_map(|key| Some((Value::from(*key), file.remove(*key)?))).collect();
+    if let Some(rollout) = file.get_mut("rollout").and_then(Value::as_mapping_mut) {
+        let own: Mapping = ROLLOUT_KEYS
+            .iter()
+            .filter_map(|key| Some((Value::from(*key), rollout.remove(*key)?)))
+            .collect();
+        if !own.is_empty() {
+            short.insert("rollout".into(), Value::Mapping(own));
+        }
+    }
     (!short.is_empty()).then_some(short)
 }
 
@@ -174,5 +185,9 @@ mod tests {
         assert_eq!(settings.prompt.max_tokens, 9);
         let phases: Vec<Mode> = settings.train.curriculum.iter().map(|p| p.mode).collect();
         assert_eq!(phases, [Mode::Swerl]);
+        let text =
+            "rollout: { num_candidates: 3, engine: openai, base_url: 'http://h/v1', staleness: 2 }";
+        let settings = parse(text).expect("settings");
+        assert_eq!((settings.train.grpo.group_size, settings.rollout.staleness), (3, 2));
     }
 }

@@ -3,14 +3,19 @@
 #![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 #![expect(clippy::disallowed_methods, reason = "the tests start the binary itself")]
 
+mod checkup;
 mod errors;
 mod eval;
 mod jsonl;
 mod mission;
 mod resume;
+mod served;
 mod sets;
 mod stages;
-mod tiny;
+mod tiny {
+    //! A model small enough to train here.
+    pub(crate) use patchrl_testkit::write_model;
+}
 
 use std::path::Path;
 use std::process::Command;

@@ -10,7 +10,7 @@ const KV: usize = 8;
 const LAYERS: usize = 2;
 
 /// Write the folder. Tokens are bytes, and two markers.
-pub(crate) fn write_model(folder: &Path) {
+pub fn write_model(folder: &Path) {
     fs_err::create_dir_all(folder).unwrap();
     let write =
         |name: &str, value: &Value| fs_err::write(folder.join(name), value.to_string()).unwrap();

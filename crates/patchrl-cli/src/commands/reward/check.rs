@@ -1,0 +1,160 @@
+//! `patchrl reward check`: a few answers of a model or a server, judged, before a run.
+
+use std::fmt::Write as _;
+
+use clap::Args;
+use patchrl_eval::{CheckReport, Checkup, Sampled};
+use patchrl_model::Policy;
+use patchrl_reward::Mode;
+use patchrl_rollout::{Api, Drawer, Remote, Roller};
+use patchrl_train::Listener as _;
+
+use super::super::flags::{Common, ServerFlags, checked, set};
+use crate::console::Console;
+use crate::exit::{Exit, usage};
+use crate::printer::{self, Form};
+use crate::server;
+use crate::session::{self, Session};
+use crate::settings::{Environment, Settings};
+
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    server: ServerFlags,
+    /// Answers to take.
+    #[arg(long, default_value_t = 10)]
+    samples: u32,
+    /// Answers to each task.
+    #[arg(long, default_value_t = 5)]
+    group_size: u32,
+    /// What answers are judged by; else the last phase of the configuration's curriculum.
+    #[arg(long, value_name = "MODE")]
+    reward_mode: Option<Mode>,
+    /// Tokens of one answer.
+    #[arg(long)]
+    max_new_tokens: Option<usize>,
+    /// Sampling temperature.
+    #[arg(long)]
+    temperature: Option<f32>,
+}
+
+pub(super) fn run(flags: &Check, environment: &Environment) -> anyhow::Result<Exit> {
+    if flags.samples == 0 || flags.group_size == 0 {
+        return Err(usage(
+            "`--samples` and `--group-size` must be at least 1",
+            "ten answers to two tasks are the default",
+        ));
+    }
+    let settings = settings(flags)?;
+    let last = settings.train.curriculum.last().map_or(Mode::Tests, |phase| phase.mode);
+    let mode = flags.reward_mode.unwrap_or(last);
+    let mut console = Console::new();
+    // The server first: it is soon said that it is not there.
+    let server = server::open(&settings)?;
+    let session = Session::open(&settings, environment)?;
+    console.say(&format!("sandbox: {}", session.sandbox.tier()));
+    let known = server.is_none() || flags.common.names_a_model();
+    let policy = known.then(|| load(&session, &mut console)).transpose()?;
+    let remote = match (server, &policy) {
+        (Some(server), Some(policy)) => Some(Remote::of(server, policy)),
+        (Some(server), None) => Some(Remote::new(server)),
+        (None, _) => None,
+    };
+    let who: &dyn Drawer = match (&remote, &policy) {
+        (Some(remote), _) => remote,
+        (None, Some(policy)) => policy,
+        (None, None) => return Err(usage("there is nobody to ask", "give `--model`")),
+    };
+    let mut tasks = session.tasks(session::is_train)?;
+    let wanted = (flags.samples / flags.group_size).max(1) as usize;
+    // Only those that are asked are made ready.
+    let taken = patchrl_rollout::items_of_step(settings.train.seed, 0, wanted, tasks.len());
+    tasks = taken.into_iter().map(|at| tasks[at].clone()).collect();
+    let ready = session.prepare(&tasks, &mut console)?;
+    if ready.is_empty() {
+        return Err(usage(
+            format!("there is no task to ask in `{}`", settings.tasks),
+            "`patchrl task stats` shows what the file holds",
+        ));
+    }
+    let checkup = Checkup {
+        roller: Roller {
+            policy: who,
+            prompt: &settings.prompt,
+            sampling: &settings.sampling,
+            judge: &session.judge,
+        },
+        mode,
+        samples: flags.samples,
+        group_size: flags.group_size,
+        seed: settings.train.seed,
+    };
+    let most = u64::from(flags.samples + 2) * settings.sampling.max_new_tokens as u64;
+    let mut drawn = 0;
+    let report = checkup.run(&ready, &mut |tokens| {
+        drawn += tokens as u64;
+        console.progress("tokens drawn", drawn, most);
+    })?;
+    console.clear();
+    printer::report(Form::of(flags.common.json), &report, || text(&report))?;
+    Ok(if report.fit { Exit::Success } else { Exit::Negative })
+}
+
+fn settings(flags: &Check) -> anyhow::Result<Settings> {
+    let mut s = flags.common.settings()?;
+    flags.server.over(&mut s);
+    set(&mut s.sampling.max_new_tokens, flags.max_new_tokens);
+    set(&mut s.sampling.temperature, flags.temperature);
+    if s.rollout.is_remote() && !flags.common.names_a_model() {
+        // Without the model's own template, only the server can render a prompt.
+        s.rollout.api = Api::Chat;
+    }
+    checked(s)
+}
+
+fn load(session: &Session<'_>, console: &mut Console) -> anyhow::Result<Policy> {
+    let path = session.find_model(console)?;
+    console.say(&format!("loading {}", path.display()));
+    session::load_policy(&path)
+}
+
+fn text(report: &CheckReport) -> String {
+    let longest = |of: &dyn Fn(&Sampled) -> usize| report.samples.iter().map(of).max().unwrap_or(0);
+    let width = longest(&|it| it.task.len()).max(4);
+    let form = longest(&|it| it.form.len()).max(4);
+    let mut out = format!(
+        "{:width$}  {:>2}  {:<form$}  {:<12}  {:>7}  {:>6}\n",
+        "task", "n", "form", "outcome", "reward", "tokens"
+    );
+    for it in &report.samples {
+        let reward = it.reward.map_or_else(|| "lost".to_owned(), |it| format!("{it:.3}"));
+        let tokens = it.tokens.map_or_else(|| "?".to_owned(), |it| it.to_string());
+        let _ = writeln!(
+            out,
+            "{:width$}  {:>2}  {:<form$}  {:<12}  {reward:>7}  {tokens:>6}",
+            it.task, it.sample, it.form, it.outcome
+        );
+    }
+    if let (Some(mean), Some(variance)) = (report.mean, report.variance) {
+        let _ = writeln!(
+            out,
+            "\n{} answers, mean reward {mean:.3}, variance {variance:.3}",
+            report.samples.len()
+        );
+    }
+    let repeat = &report.repeat;
+    let same = |same| if same { "the same" } else { "another" };
+    let _ = writeln!(
+        out,
+        "the first question twice at temperature 0: {} answer, {} reward",
+        same(repeat.same_answer),
+        same(repeat.same_reward)
+    );
+    for it in &report.verdicts {
+        let mark = if it.bars { "no " } else { "ok " };
+        let _ = write!(out, "\n{mark} {}: {}\n    try: {}\n", it.word, it.says, it.try_this);
+    }
+    out
+}

@@ -1,0 +1,71 @@
+//! The server that draws, as the settings have it.
+//!
+//! Owns opening it, with the key out of the environment, and what is compared before it is trusted
+//! with a run.
+
+use std::path::Path;
+
+use patchrl_agent::PolicyFault;
+use patchrl_model::Policy;
+use patchrl_rollout::openai::{Compared, OpenAi, compare_tokenizers};
+use patchrl_rollout::{Handover, Remote};
+
+use crate::exit::usage;
+use crate::settings::{Environment, Settings};
+
+/// The server of the settings, if they name one.
+pub(crate) fn open(settings: &Settings) -> anyhow::Result<Option<OpenAi>> {
+    let config = &settings.rollout;
+    if !config.is_remote() {
+        return Ok(None);
+    }
+    let key = match &config.api_key_env {
+        Some(name) => Some(Environment::key(name)?),
+        None => None,
+    };
+    OpenAi::open(config, key, &settings.sampling).map(Some).map_err(fault)
+}
+
+/// A server and the way of weights to it, for a run that trains `policy`.
+pub(crate) struct Served {
+    pub(crate) remote: Remote,
+    pub(crate) handover: Handover,
+    /// What the user should know of it.
+    pub(crate) notes: Vec<String>,
+}
+
+impl Served {
+    /// Compare the tokenizers and find the way.
+    pub(crate) fn begin(
+        server: OpenAi,
+        policy: &Policy,
+        settings: &Settings,
+        dir: &Path,
+    ) -> anyhow::Result<Self> {
+        let mut notes = Vec::new();
+        if compare_tokenizers(&server, &policy.tokenizer).map_err(fault)? == Compared::NotSaid {
+            notes.push(
+                "the server does not say how it reads a text, so its tokenizer was not compared \
+                 with the model's here"
+                    .to_owned(),
+            );
+        }
+        let handover = Handover::open(server.clone(), settings.train.lora.is_some(), dir)?;
+        if !handover.reaches() {
+            notes.push(
+                "the server keeps the weights it has (`rollout.handover: none`): its answers are \
+                 another policy's, more so with each update"
+                    .to_owned(),
+            );
+        }
+        Ok(Self { remote: Remote::of(server, policy), handover, notes })
+    }
+}
+
+/// A fault with its way out.
+pub(crate) fn fault(fault: PolicyFault) -> anyhow::Error {
+    match fault {
+        PolicyFault::Fatal { what, hint } => usage(what, hint),
+        other => anyhow::anyhow!("{other}"),
+    }
+}

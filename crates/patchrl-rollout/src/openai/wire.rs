@@ -1,0 +1,291 @@
+//! Bytes to a server and back.
+//!
+//! Owns the connection, its time limits, the bound on an answer's size, and breaking off. Knows
+//! nothing of what the bytes mean.
+
+use std::io::Read as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use ureq::Agent;
+
+use super::fault::Trouble;
+use super::key::ApiKey;
+use super::log::{Exchange, Log};
+
+/// Bytes of an answer, at most. 32,000 tokens with ids and log-probabilities take about 4 MB.
+const MOST: u64 = 64 << 20;
+/// For the name and the connection.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// A server's address and how it is reached.
+pub(crate) struct Wire {
+    agent: Agent,
+    /// Without `/v1` and without a slash at its end.
+    root: String,
+    /// Where the protocol's own paths begin.
+    api: String,
+    key: Option<ApiKey>,
+    log: Option<Log>,
+    stopped: AtomicBool,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: Vec<u8>,
+    pub(crate) retry_after: Option<Duration>,
+    pub(crate) location: Option<String>,
+}
+
+impl Answer {
+    /// The body as JSON; null where it is none.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or(Value::Null)
+    }
+
+    pub(crate) fn is_ok(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+}
+
+impl Wire {
+    pub(super) fn new(base_url: &str, key: Option<ApiKey>, log: Option<Log>) -> Self {
+        let base = base_url.trim_end_matches('/');
+        let root = base.strip_suffix("/v1").unwrap_or(base);
+        let path = base.split_once("://").and_then(|(_, rest)| rest.split_once('/'));
+        let api = if path.is_some() { base.to_owned() } else { format!("{base}/v1") };
+        let mut config = Agent::config_builder()
+            .user_agent(concat!("patchrl/", env!("CARGO_PKG_VERSION")))
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .max_idle_connections_per_host(64)
+            .timeout_resolve(Some(CONNECT))
+            .timeout_connect(Some(CONNECT));
+        if is_here(root) {
+            // A proxy is for the world outside.
+            config = config.proxy(None);
+        }
+        Self {
+            agent: config.build().into(),
+            root: root.to_owned(),
+            api,
+            key,
+            log,
+            stopped: AtomicBool::new(false),
+        }
+    }
+
+    /// Where the server is, for people.
+    pub(crate) fn address(&self) -> &str {
+        &self.root
+    }
+
+    /// Break off what is under way; nothing is sent afterwards.
+    pub(super) fn stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        self.agent.clone().shutdown();
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::SeqCst)
+    }
+
+    /// POST `body` to a path of the protocol, such as `completions`.
+    pub(super) fn ask(&self, path: &str, body: &Value, most: Duration) -> Result<Answer, Trouble> {
+        self.exchange("POST", &format!("{}/{path}", self.api), Some(body), most)
+    }
+
+    /// POST `body` to a path of the server's own, such as `tokenize`.
+    pub(crate) fn post(&self, path: &str, body: &Value, most: Duration) -> Result<Answer, Trouble> {
+        self.exchange("POST", &format!("{}/{path}", self.root), Some(body), most)
+    }
+
+    /// GET a path of the server's own.
+    pub(crate) fn get(&self, path: &str, most: Duration) -> Result<Answer, Trouble> {
+        self.exchange("GET", &format!("{}/{path}", self.root), None, most)
+    }
+
+    /// GET a path of the protocol.
+    pub(crate) fn list(&self, path: &str, most: Duration) -> Result<Answer, Trouble> {
+        self.exchange("GET", &format!("{}/{path}", self.api), None, most)
+    }
+
+    /// A server's text for a person: without the key, on one line, not too long.
+    pub(crate) fn quote(&self, text: &str) -> String {
+        let text = self.key.as_ref().map_or_else(|| text.to_owned(), |key| key.scrub(text));
+        let mut line: String = text
+            .chars()
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .take(300)
+            .collect::<String>()
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
+        if text.chars().count() > 300 {
+            line.push_str(" ...");
+        }
+        line
+    }
+
+    fn exchange(
+        &self,
+        method: &str,
+        url: &str,
+        body: Option<&Value>,
+        most: Duration,
+    ) -> Result<Answer, Trouble> {
+        if self.is_stopped() {
+            return Err(Trouble::Stopped);
+        }
+        let started = Instant::now();
+        let answer = self.send(url, body, most).map_err(|error| {
+            if self.is_stopped() { Trouble::Stopped } else { self.trouble(&error, most) }
+        });
+        if let Some(log) = &self.log {
+            let why = answer.as_ref().err().map(Trouble::what);
+            let answer = match &answer {
+                Ok(it) => Ok((it.status, it.body.as_slice())),
+                Err(_) => Err(why.as_deref().unwrap_or_default()),
+            };
+            let took = started.elapsed();
+            log.write(&Exchange { method, url, request: body, answer, took }, self.key.as_ref());
+        }
+        answer
+    }
+
+    fn send(&self, url: &str, body: Option<&Value>, most: Duration) -> Result<Answer, ureq::Error> {
+        let key = self.key.as_ref().map(ApiKey::header);
+        let response = if let Some(body) = body {
+            let mut request = self.agent.post(url).header("Content-Type", "application/json");
+            if let Some(key) = key {
+                request = request.header("Authorization", key);
+            }
+            let request = request.config().timeout_global(Some(most)).build();
+            request.send(body.to_string().as_bytes())?
+        } else {
+            let mut request = self.agent.get(url);
+            if let Some(key) = key {
+                request = request.header("Authorization", key);
+            }
+            request.config().timeout_global(Some(most)).build().call()?
+        };
+        let header = |name: &str| response.headers().get(name).and_then(|v| v.to_str().ok());
+        let retry_after = header("retry-after").and_then(|text| text.trim().parse::<f64>().ok());
+        let retry_after = retry_after.and_then(|s| Duration::try_from_secs_f64(s).ok());
+        let location = header("location").map(str::to_owned);
+        let status = response.status().as_u16();
+        let mut bytes = Vec::new();
+        let reader = response.into_body().into_reader();
+        reader.take(MOST + 1).read_to_end(&mut bytes).map_err(into_ureq)?;
+        if bytes.len() as u64 > MOST {
+            return Err(ureq::Error::BodyExceedsLimit(MOST));
+        }
+        Ok(Answer { status, body: bytes, retry_after, location })
+    }
+
+    /// An exchange that did not come to an answer, in words.
+    fn trouble(&self, error: &ureq::Error, most: Duration) -> Trouble {
+        use std::io::ErrorKind as Kind;
+        use ureq::Error;
+        let at = &self.root;
+        match error {
+            Error::Timeout(ureq::Timeout::Resolve | ureq::Timeout::Connect) => {
+                Trouble::unreachable(format!("`{at}` did not accept a connection in time"))
+            }
+            Error::Timeout(_) => Trouble::again(format!(
+                "`{at}` gave no whole answer within {} s; `rollout.request_timeout` is how long \
+                 an answer may take",
+                most.as_secs()
+            )),
+            Error::HostNotFound => {
+                Trouble::unreachable(format!("the name of `{at}` cannot be resolved"))
+            }
+            Error::ConnectProxyFailed(why) => Trouble::Doubtful {
+                what: format!("the proxy refused the way to `{at}` ({})", self.quote(why)),
+                hint: "check `HTTPS_PROXY` and `HTTP_PROXY`, or name the host in `NO_PROXY`".into(),
+            },
+            Error::Io(e) if matches!(e.kind(), Kind::ConnectionRefused) => {
+                Trouble::unreachable(format!("nothing listens at `{at}`"))
+            }
+            Error::Io(e)
+                if matches!(
+                    e.kind(),
+                    Kind::HostUnreachable | Kind::NetworkUnreachable | Kind::AddrNotAvailable
+                ) =>
+            {
+                Trouble::unreachable(format!("`{at}` cannot be reached ({e})"))
+            }
+            Error::BodyExceedsLimit(most) => Trouble::Lost(format!(
+                "`{at}` sent an answer of more than {} MiB, which was not read",
+                most >> 20
+            )),
+            Error::Tls(_) | Error::Rustls(_) => Trouble::Doubtful {
+                what: format!("no secure connection to `{at}` ({error})"),
+                hint: "a server without a certificate is asked by http://, one with its own needs \
+                       it in the system's store"
+                    .into(),
+            },
+            other => Trouble::again(format!("the connection to `{at}` broke ({other})")),
+        }
+    }
+}
+
+/// The body's reader hides ureq's own error in an I/O error.
+fn into_ureq(error: std::io::Error) -> ureq::Error {
+    error.into()
+}
+
+/// Whether the address is this machine.
+fn is_here(root: &str) -> bool {
+    let host = root.split_once("://").map_or(root, |(_, rest)| rest);
+    let host = host.split('/').next().unwrap_or_default();
+    let name = host.strip_prefix('[').map_or_else(
+        || host.split(':').next().unwrap_or_default(),
+        |v6| v6.split(']').next().unwrap_or_default(),
+    );
+    name == "localhost" || name.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ApiKey, Wire, is_here};
+
+    #[test]
+    fn paths_of_the_protocol_and_of_the_server_are_told_apart() {
+        for (base, root, api) in [
+            ("http://h:8000", "http://h:8000", "http://h:8000/v1"),
+            ("http://h:8000/v1/", "http://h:8000", "http://h:8000/v1"),
+            ("https://h/api/v1", "https://h/api", "https://h/api/v1"),
+            ("https://h/openai", "https://h/openai", "https://h/openai"),
+        ] {
+            let wire = Wire::new(base, None, None);
+            assert_eq!((wire.root.as_str(), wire.api.as_str()), (root, api), "{base}");
+        }
+    }
+
+    #[test]
+    fn this_machine_is_asked_without_a_proxy() {
+        for (root, here) in [
+            ("http://127.0.0.1:1", true),
+            ("http://localhost", true),
+            ("http://[::1]:1", true),
+            ("http://localhost.example.com", false),
+            ("http://10.0.0.1:1", false),
+        ] {
+            assert_eq!(is_here(root), here, "{root}");
+        }
+    }
+
+    #[test]
+    fn what_a_server_says_is_one_short_line_without_the_key() {
+        let wire = Wire::new("http://h", ApiKey::new("sk-secret"), None);
+        let long = format!("bad key sk-secret\n\u{1b}[31m{}", "x".repeat(900));
+        let said = wire.quote(&long);
+        assert!(said.starts_with("bad key **** [31mxxx") && said.ends_with(" ..."), "{said}");
+        assert!(said.len() < 320);
+    }
+}

@@ -1,0 +1,187 @@
+//! Groups of answers from a server.
+//!
+//! Owns the way from a prompt to a server's tokens and back: tokens go in and come out as they
+//! are, wherever the server says them; what it does not say is marked, never guessed in silence.
+
+use patchrl_agent::{PolicyFault, Question, Reply, Sampled};
+use patchrl_model::{ChatTemplate, Finish, Message, Policy, Sample, Tokenizer};
+use patchrl_task::TaskId;
+
+use crate::openai::OpenAi;
+use crate::{At, Drawer, Drawn, Origin, Prompt, RolloutError, SamplingConfig, sample_seed};
+
+/// Characters of a token, for a budget where nobody can count.
+const CHARACTERS_PER_TOKEN: usize = 3;
+
+/// A server, with what is known here of the model it serves.
+pub struct Remote {
+    server: OpenAi,
+    language: Option<Language>,
+}
+
+/// How the model that the server has reads and writes.
+struct Language {
+    tokenizer: Tokenizer,
+    chat: ChatTemplate,
+    /// Ids are below this.
+    vocab: u32,
+}
+
+impl Remote {
+    /// A server alone: it is asked in text, and nothing can be trained on what it says unless it
+    /// says its tokens.
+    pub fn new(server: OpenAi) -> Self {
+        Self { server, language: None }
+    }
+
+    /// A server that has the same model as `policy`.
+    pub fn of(server: OpenAi, policy: &Policy) -> Self {
+        let language = Language {
+            tokenizer: policy.tokenizer.clone(),
+            chat: policy.chat.clone(),
+            vocab: policy.model.config.vocab as u32,
+        };
+        Self { server, language: Some(language) }
+    }
+
+    /// The server.
+    pub fn server(&self) -> &OpenAi {
+        &self.server
+    }
+
+    fn drawn(&self, prompt: &Prompt, reply: Reply) -> Drawn {
+        let Reply { text, sampled, truncated, .. } = reply;
+        let finish = if truncated { Finish::Length } else { Finish::Stop };
+        let made = match (&self.language, sampled) {
+            (None, Some(it)) => {
+                let (sample, versions) = of_sampled(it, finish);
+                (text, sample, versions, Origin::Sampled)
+            }
+            (Some(language), Some(it)) => {
+                if let Some(why) = language.objection(prompt, &it) {
+                    return Drawn::lost(why);
+                }
+                let (mut sample, mut versions) = of_sampled(it, finish);
+                language.close(&mut sample, &mut versions);
+                let answer = language.tokenizer.decode(&sample.tokens);
+                (answer, sample, versions, Origin::Sampled)
+            }
+            (Some(language), None) if self.server.config().retokenize => {
+                let tokens = language.encode_again(&text, finish);
+                let (log_probs, version) = (vec![f32::NAN; tokens.len()], self.server.version());
+                let versions = vec![version; tokens.len()];
+                (text, Sample { tokens, log_probs, finish }, versions, Origin::Retokenized)
+            }
+            (_, None) => {
+                let sample = Sample { tokens: Vec::new(), log_probs: Vec::new(), finish };
+                (text, sample, Vec::new(), Origin::Unknown)
+            }
+        };
+        let (answer, sample, versions, origin) = made;
+        Drawn { sample, answer, versions, origin, lost: None }
+    }
+}
+
+impl Language {
+    /// What speaks against training on these tokens.
+    fn objection(&self, prompt: &Prompt, it: &Sampled) -> Option<String> {
+        if it.prompt != prompt.tokens {
+            let at = it.prompt.iter().zip(&prompt.tokens).take_while(|(a, b)| a == b).count();
+            return Some(format!(
+                "the server read {} tokens where {} were meant, and others from token {at} on: its \
+                 chat template or its tokenizer is another",
+                it.prompt.len(),
+                prompt.tokens.len()
+            ));
+        }
+        let strange = it.tokens.iter().find(|id| **id >= self.vocab)?;
+        Some(format!("the server sampled token {strange}, but the model here has {}", self.vocab))
+    }
+
+    /// The tokens that the text would have, which may be others than those that made it.
+    fn encode_again(&self, text: &str, finish: Finish) -> Vec<u32> {
+        let mut tokens = self.tokenizer.encode(text);
+        if finish == Finish::Stop {
+            tokens.extend(self.tokenizer.eos().first());
+        }
+        tokens
+    }
+
+    /// Some servers leave out the token that ended the answer. Where there is but one such, it is
+    /// known.
+    fn close(&self, sample: &mut Sample, versions: &mut Vec<u64>) {
+        let ends = self.tokenizer.eos();
+        let ended = sample.tokens.last().is_some_and(|last| ends.contains(last));
+        if let ([end], Finish::Stop, false) = (ends, sample.finish, ended) {
+            sample.tokens.push(*end);
+            sample.log_probs.push(f32::NAN);
+            versions.extend(versions.last().copied().or(Some(0)));
+        }
+    }
+}
+
+impl Drawer for Remote {
+    fn count(&self, text: &str) -> usize {
+        match &self.language {
+            Some(language) => language.tokenizer.encode(text).len(),
+            None => text.chars().count() / CHARACTERS_PER_TOKEN,
+        }
+    }
+
+    fn prompt(&self, task: TaskId, chat: &[Message]) -> Result<Prompt, RolloutError> {
+        let (text, tokens) = if let Some(it) = &self.language {
+            (it.chat.render(chat, true)?, it.chat.encode(&it.tokenizer, chat, true)?)
+        } else {
+            let turn = |it: &Message| format!("[{}]\n{}\n", it.role, it.content);
+            (chat.iter().map(turn).collect(), Vec::new())
+        };
+        Ok(Prompt { task, text, tokens, chat: chat.to_vec(), also: Vec::new() })
+    }
+
+    fn draw(
+        &self,
+        prompts: &[Prompt],
+        sampling: &SamplingConfig,
+        at: At,
+        on_token: &mut dyn FnMut(usize),
+    ) -> Result<Vec<Vec<Drawn>>, RolloutError> {
+        let stop = self.language.as_ref().map_or_else(Vec::new, |it| it.tokenizer.eos().to_vec());
+        let server = self.server.drawing(sampling, stop);
+        let asked: Vec<(&Prompt, u32)> =
+            prompts.iter().flat_map(|p| (0..at.group_size).map(move |n| (p, n))).collect();
+        let questions: Vec<Question<'_>> = asked
+            .iter()
+            .map(|(prompt, n)| Question {
+                chat: &prompt.chat,
+                tokens: self.language.is_some().then_some(prompt.tokens.as_slice()),
+                tools: &[],
+                seed: sample_seed(at.run, at.step, &prompt.task, *n),
+                max_new_tokens: sampling.max_new_tokens,
+            })
+            .collect();
+        let replies = server.ask_each(&questions, &mut |reply| {
+            let tokens = reply.as_ref().ok().and_then(|it| it.sampled.as_ref());
+            on_token(tokens.map_or(0, |it| it.tokens.len()));
+        });
+        let mut drawn = Vec::with_capacity(replies.len());
+        for (reply, (prompt, _)) in replies.into_iter().zip(asked) {
+            drawn.push(match reply {
+                Ok(reply) => self.drawn(prompt, reply),
+                Err(PolicyFault::Fatal { what, hint }) => {
+                    return Err(RolloutError::Server { what, hint });
+                }
+                Err(fault) => Drawn::lost(fault.to_string()),
+            });
+        }
+        let mut drawn = drawn.into_iter();
+        let size = at.group_size as usize;
+        Ok(prompts.iter().map(|_| drawn.by_ref().take(size).collect()).collect())
+    }
+}
+
+/// Log-probabilities that the server did not say are NaN.
+fn of_sampled(it: Sampled, finish: Finish) -> (Sample, Vec<u64>) {
+    let Sampled { tokens, mut log_probs, versions, .. } = it;
+    log_probs.resize(tokens.len(), f32::NAN);
+    (Sample { tokens, log_probs, finish }, versions)
+}
