@@ -228,7 +228,7 @@ pub(crate) fn fit(
     let (mut kept, mut unfit, mut unknown) = (Vec::new(), Vec::new(), 0);
     for task in tasks {
         match records.get(&task)? {
-            Some(Fitness::Valid) => kept.push(task),
+            Some(Fitness::Valid | Fitness::NoTests) => kept.push(task),
             Some(fitness) => unfit.push(format!("{} ({})", task.id, fitness.as_str())),
             None => {
                 unknown += 1;

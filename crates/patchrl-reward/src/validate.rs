@@ -22,6 +22,8 @@ pub enum Fitness {
     GoldFails,
     /// `FAIL_TO_PASS` tests pass without a patch, or there are none.
     EmptyPasses,
+    /// It names no test: only rewards that run nothing can judge it.
+    NoTests,
     /// The known answer does not pass, and the log speaks of a network.
     NeedsNetwork,
     /// A run reached the time limit.
@@ -38,6 +40,7 @@ impl Fitness {
             Self::Flaky => "flaky",
             Self::GoldFails => "gold-fails",
             Self::EmptyPasses => "empty-passes",
+            Self::NoTests => "no-tests",
             Self::NeedsNetwork => "needs-network",
             Self::TimedOut => "timed-out",
             Self::Lost => "lost",
@@ -110,7 +113,7 @@ pub fn validate(judge: &Judge, ready: &Ready, runs: u32) -> Validation {
     }
     let (before, gold) = rounds.swap_remove(0);
     let named = |it: &Fitness| problems.iter().any(|(fitness, _)| fitness == it);
-    let order = [Fitness::Lost, Fitness::Flaky, Fitness::TimedOut, Fitness::EmptyPasses];
+    let order = [Fitness::NoTests, Fitness::Lost, Fitness::Flaky, Fitness::TimedOut, Fitness::EmptyPasses];
     let fitness = match order.into_iter().find(named) {
         Some(fitness) => fitness,
         None => problems.first().map_or(Fitness::Valid, |(fitness, _)| *fitness),
@@ -139,6 +142,10 @@ fn problems_of(before: &Judgement, gold: &Judgement) -> Vec<(Fitness, String)> {
     }
     if !problems.is_empty() {
         return problems;
+    }
+    if before.parts.f2p_total + before.parts.p2p_total == 0 {
+        let why = "it names no test: only rewards that run nothing can judge it";
+        return vec![(Fitness::NoTests, why.to_owned())];
     }
     if before.parts.f2p_total == 0 {
         problems.push((Fitness::EmptyPasses, "no FAIL_TO_PASS test".to_owned()));

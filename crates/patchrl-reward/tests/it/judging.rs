@@ -183,6 +183,9 @@ pub(crate) fn a_task_is_validated(sandbox: &Arc<Local>) {
     task.fail_to_pass.pop();
     let seen = validate(&bench.judge, &bench.ready(&task), 1);
     assert_eq!(seen.fitness, Fitness::GoldFails);
+    task.fail_to_pass.clear();
+    let seen = validate(&bench.judge, &bench.ready(&task), 1);
+    assert_eq!((seen.fitness, seen.problems.len()), (Fitness::NoTests, 1), "{:?}", seen.problems);
 }
 
 pub(crate) fn what_is_missing_is_named_with_a_way_out(sandbox: &Arc<Local>) {
