@@ -23,6 +23,7 @@ use super::{
 /// | second clip | none | none | none | 3 |
 /// | `clip_high` of `cispo` | 1 + 4 | 1 + 4 | the cap itself | 1 + 0.2 |
 /// | truncated answers | masked | trained | trained | trained |
+/// | groups speak by | outcome | reward | reward | reward |
 /// | silent groups | dropped | kept | kept | kept |
 /// | answers all masked | not counted | counted | counted | not counted |
 /// | sampler's weight | none | none | sequence mask at 3 | none |
@@ -97,7 +98,7 @@ fn mission(loss: LossName) -> GrpoConfig {
         entropy_coef: 0.0,
         advantage_scale: Scale::None,
         advantage_eps: 1e-4,
-        signal: Signal::Reward,
+        signal: Signal::Outcome,
         resample_attempts: 0,
         silent_groups: Silent::Drop,
         mask_truncated: true,
@@ -124,6 +125,7 @@ fn paper(loss: LossName) -> GrpoConfig {
         kl_coef: 0.04,
         advantage_scale: Scale::Group,
         advantage_eps: 0.0,
+        signal: Signal::Reward,
         silent_groups: Silent::Keep,
         mask_truncated: false,
         masked_answers: Empty::Count,
@@ -143,6 +145,7 @@ fn trl(loss: LossName) -> GrpoConfig {
         kl_coef: 0.0,
         kl_gradient: KlGradient::Ratio,
         advantage_scale: Scale::Group,
+        signal: Signal::Reward,
         silent_groups: Silent::Keep,
         mask_truncated: false,
         masked_answers: Empty::Count,
@@ -170,6 +173,7 @@ fn verl(loss: LossName) -> GrpoConfig {
         kl_coef: 0.0,
         advantage_scale: Scale::Group,
         advantage_eps: 1e-6,
+        signal: Signal::Reward,
         silent_groups: Silent::Keep,
         mask_truncated: false,
         ..base
