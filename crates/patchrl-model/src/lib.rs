@@ -3,6 +3,7 @@
 mod attention;
 mod chat;
 mod config;
+mod continuation;
 mod decode;
 mod diff_forms;
 mod draw;
@@ -27,6 +28,7 @@ mod weights;
 
 pub use chat::{ChatTemplate, Day, Message};
 pub use config::{Config, Family, Window};
+pub use continuation::Said;
 pub use diff_forms::diff_forms;
 pub use error::ModelError;
 pub use generate::{Finish, Request, Sample, Sampling, generate, generate_with};
