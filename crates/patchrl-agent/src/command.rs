@@ -59,7 +59,7 @@ exit "$code"
 "#;
 
 /// Run `argv` over the files of `desk`. What the model is shown.
-pub(crate) fn run(desk: &mut Desk<'_>, argv: &[String], keep: Keep) -> Result<String, Failure> {
+pub(crate) fn run(desk: &mut Desk, argv: &[String], keep: Keep) -> Result<String, Failure> {
     let budget = Duration::from_secs(desk.config.seconds).saturating_sub(desk.spent);
     let wall = budget.min(Duration::from_secs(desk.config.command_seconds));
     let job = job(desk, argv, wall);
@@ -90,7 +90,7 @@ pub(crate) fn run(desk: &mut Desk<'_>, argv: &[String], keep: Keep) -> Result<St
     }
 }
 
-fn job(desk: &Desk<'_>, argv: &[String], wall: Duration) -> Job {
+fn job(desk: &Desk, argv: &[String], wall: Duration) -> Job {
     let mut job = desk.workspace.ground.job.clone();
     let names: Vec<String> = DROPPINGS.iter().map(|name| format!("-name {name}")).collect();
     let script = SCRIPT
@@ -126,7 +126,7 @@ fn shown(output: &Output) -> String {
 }
 
 /// What the command changed, from what the sandbox gave back.
-fn read_back(desk: &Desk<'_>, output: &Output) -> Result<Changes, String> {
+fn read_back(desk: &Desk, output: &Output) -> Result<Changes, String> {
     let missing = || "they are too large, or it stopped the shell that runs it".to_owned();
     let files = output.collected.get(FILES).ok_or_else(missing)?;
     let archive = output.collected.get(ARCHIVE).ok_or_else(missing)?;

@@ -3,7 +3,7 @@
 //! Owns the loop from question to reply to observation, the budget of thinking, and what each
 //! episode leaves: its trajectory, its token rows and its changes. Decides no reward.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use patchrl_model::{ChatTemplate, Message, ModelError, Said, Tokenizer};
 use patchrl_patch::Changes;
@@ -45,7 +45,7 @@ pub struct Crew<'a> {
 #[derive(Clone, Copy)]
 pub struct Start<'a> {
     /// The files and the sandbox.
-    pub ground: &'a Ground<'a>,
+    pub ground: &'a Arc<Ground>,
     /// What is to be fixed.
     pub issue: &'a str,
     /// Where its randomness comes from.
@@ -76,14 +76,13 @@ impl Crew<'_> {
         starts: &[Start<'_>],
         on_reply: &mut dyn FnMut(usize),
     ) -> Result<Vec<Played>, PolicyFault> {
-        let mut actors: Vec<Actor<'_>> =
-            starts.iter().map(|start| Actor::new(self, *start)).collect();
+        let mut actors: Vec<Actor> = starts.iter().map(|start| Actor::new(self, *start)).collect();
         let tools = match self.calling {
             Calling::Native => tool_specs(),
             Calling::Text => Vec::new(),
         };
         loop {
-            let mut live: Vec<&mut Actor<'_>> = actors
+            let mut live: Vec<&mut Actor> = actors
                 .iter_mut()
                 .filter_map(|actor| actor.is_live(self).then_some(actor))
                 .collect();
@@ -109,7 +108,7 @@ impl Crew<'_> {
     }
 
     /// Replies become observations, several at a time: commands run in them.
-    fn hear_all(&self, heard: Vec<(&mut Actor<'_>, Result<Reply, PolicyFault>)>) {
+    fn hear_all(&self, heard: Vec<(&mut Actor, Result<Reply, PolicyFault>)>) {
         let workers = self.workers.clamp(1, heard.len().max(1));
         let queue = Mutex::new(heard.into_iter());
         let take = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
@@ -126,8 +125,8 @@ impl Crew<'_> {
 }
 
 /// One episode in the making.
-struct Actor<'a> {
-    episode: Episode<'a>,
+struct Actor {
+    episode: Episode,
     chat: Vec<Message>,
     opening: usize,
     seed: u64,
@@ -149,8 +148,8 @@ struct Draft {
     left: usize,
 }
 
-impl<'a> Actor<'a> {
-    fn new(crew: &Crew<'a>, start: Start<'a>) -> Self {
+impl Actor {
+    fn new(crew: &Crew<'_>, start: Start<'_>) -> Self {
         let chat = opening(start.issue, &start.ground.files, crew.calling);
         let mut actor = Self {
             episode: Episode::new(start.ground, crew.config),

@@ -3,6 +3,9 @@
 //! Owns the budgets and the ends. Knows no policy (see `crew`) and no reward. Everything that a
 //! model can do ends as data: as an observation that says what was wrong, or as an [`End`].
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use patchrl_patch::Changes;
 use serde::{Deserialize, Serialize};
 
@@ -66,8 +69,8 @@ pub struct Observed {
 }
 
 /// An episode that goes on or has ended.
-pub struct Episode<'a> {
-    desk: Desk<'a>,
+pub struct Episode {
+    desk: Desk,
     turns: u32,
     malformed: u32,
     repeats: u32,
@@ -76,11 +79,12 @@ pub struct Episode<'a> {
     end: Option<End>,
 }
 
-impl<'a> Episode<'a> {
+impl Episode {
     /// An episode on `ground`. Nothing is started: sandboxes come with the first command.
-    pub fn new(ground: &'a Ground<'a>, config: &'a AgentConfig) -> Self {
-        let workspace = Workspace::new(ground);
-        let desk = Desk { workspace, config, spent: std::time::Duration::ZERO, submitted: false };
+    pub fn new(ground: &Arc<Ground>, config: &AgentConfig) -> Self {
+        let workspace = Workspace::new(Arc::clone(ground));
+        let config = config.clone();
+        let desk = Desk { workspace, config, spent: Duration::ZERO, submitted: false };
         Self { desk, turns: 0, malformed: 0, repeats: 0, last: None, tokens: 0, end: None }
     }
 
@@ -177,7 +181,7 @@ impl<'a> Episode<'a> {
 
     /// The limit that has been reached, if one has.
     fn limit(&self) -> Option<End> {
-        let config = self.desk.config;
+        let config = &self.desk.config;
         let ends = [
             (self.desk.submitted, End::Submitted),
             (self.malformed >= config.malformed, End::Malformed),

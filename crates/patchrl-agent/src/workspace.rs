@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::sync::Arc;
 
 use patchrl_patch::{Changes, Entry, Mode, Tree, is_safe_path};
 use patchrl_sandbox::{Job, Output, Places, SandboxError};
@@ -15,7 +16,7 @@ const MAX_BYTES: usize = 4 << 20;
 const MAX_FILES: usize = 1000;
 
 /// Runs jobs: the sandboxes of this machine, or something like them.
-pub trait Runner: Sync {
+pub trait Runner: Send + Sync {
     /// Run a job to its end.
     fn run(&self, job: &Job) -> Result<Output, SandboxError>;
 }
@@ -27,9 +28,9 @@ impl Runner for Places {
 }
 
 /// Where an episode starts, and how its commands run. Shared by all episodes of a task.
-pub struct Ground<'a> {
+pub struct Ground {
     /// The files at the start.
-    pub tree: &'a (dyn Tree + Sync),
+    pub tree: Arc<dyn Tree + Send + Sync>,
     /// Paths of all of them that an agent is shown.
     pub files: BTreeSet<String>,
     /// A job on that tree with its environment and limits, and no command yet.
@@ -39,17 +40,17 @@ pub struct Ground<'a> {
     /// It takes files to run after it.
     pub tests_take_files: bool,
     /// Who runs jobs.
-    pub runner: &'a dyn Runner,
+    pub runner: Arc<dyn Runner>,
 }
 
 /// The files of one episode.
-pub(crate) struct Workspace<'a> {
-    pub(crate) ground: &'a Ground<'a>,
+pub(crate) struct Workspace {
+    pub(crate) ground: Arc<Ground>,
     changes: Changes,
 }
 
-impl<'a> Workspace<'a> {
-    pub(crate) fn new(ground: &'a Ground<'a>) -> Self {
+impl Workspace {
+    pub(crate) fn new(ground: Arc<Ground>) -> Self {
         Self { ground, changes: Changes::new() }
     }
 
@@ -134,7 +135,7 @@ impl<'a> Workspace<'a> {
     }
 }
 
-impl Tree for Workspace<'_> {
+impl Tree for Workspace {
     fn entry(&self, path: &str) -> io::Result<Option<Entry>> {
         match self.changes.get(path) {
             Some(entry) => Ok(entry.clone()),

@@ -153,7 +153,7 @@ impl fmt::Debug for ChatTemplate {
 }
 
 /// A private-use character that no special token contains and no template looks for.
-const MARK: char = '\u{10FFFD}';
+pub(crate) const MARK: char = '\u{10FFFD}';
 
 /// Put a mark after the first character of every special token in `text`.
 pub(crate) fn defuse(text: &str, specials: &[String]) -> String {

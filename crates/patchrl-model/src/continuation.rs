@@ -5,7 +5,7 @@
 //! A template that writes earlier turns in another way than they were read has no such rest, and
 //! says so.
 
-use crate::chat::{defuse, encode_defused};
+use crate::chat::{MARK, defuse, encode_defused};
 use crate::{ChatTemplate, Message, ModelError, Tokenizer};
 
 /// A reply as it was given.
@@ -32,12 +32,12 @@ impl ChatTemplate {
         after: &[Message],
     ) -> Result<Option<Vec<u32>>, ModelError> {
         let specials = tokenizer.special_texts();
-        let safe = |m: &Message| Message::new(m.role.clone(), defuse(&m.content, &specials));
+        let safe = |m: &Message| Message::new(m.role.clone(), defused(&m.content, &specials));
         let before: Vec<Message> = before.iter().map(safe).collect();
         let whole: Vec<Message> = before.iter().cloned().chain(after.iter().map(safe)).collect();
         let read = self.render(&before, true)?;
         let whole = self.render(&whole, true)?;
-        let reply = defuse(said.text, &specials);
+        let reply = defused(said.text, &specials);
         let Some(rest) = whole.strip_prefix(&read) else { return Ok(None) };
         // Some templates trim what was said; its tokens stay as they were sampled.
         let forms = [reply.as_str(), reply.trim_end(), reply.trim()];
@@ -52,6 +52,12 @@ impl ChatTemplate {
         let rest = repeated.and_then(|special| rest.strip_prefix(special.as_str())).unwrap_or(rest);
         Ok(Some(encode_defused(tokenizer, rest, &specials)))
     }
+}
+
+/// As [`defuse`], quickly where there is nothing to defuse.
+fn defused(text: &str, specials: &[String]) -> String {
+    let suspicious = text.contains(MARK) || specials.iter().any(|s| text.contains(s.as_str()));
+    if suspicious { defuse(text, specials) } else { text.to_owned() }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use patchrl_agent::{Format, PromptConfig, SourceFile, messages};
+use patchrl_agent::{Format, Played, PromptConfig, SourceFile, messages};
 use patchrl_model::{Finish, Message, Policy, Request, Sample, diff_forms};
 use patchrl_patch::Tree as _;
 use patchrl_reward::{Answer, FsTree, Judge, Judgement, Mode, Ready};
@@ -44,6 +44,9 @@ pub struct Attempt {
     pub answer: String,
     /// What it is worth and why.
     pub judgement: Judgement,
+    /// The whole episode, where the answer is an agent's. Then `sample` holds what was sampled in
+    /// all of its turns, and `answer` its last words.
+    pub played: Option<Box<Played>>,
 }
 
 /// Where the time of a batch of groups went.
@@ -177,7 +180,8 @@ impl Ask<'_> {
         let groups = self.prompts.into_iter().zip(sampled).zip(texts).zip(judgements);
         let groups = groups.map(|(((prompt, samples), texts), judgements)| {
             let attempts = samples.into_iter().zip(texts).zip(judgements);
-            let attempt = |((sample, answer), judgement)| Attempt { sample, answer, judgement };
+            let attempt =
+                |((sample, answer), judgement)| Attempt { sample, answer, judgement, played: None };
             Group { prompt, attempts: attempts.map(attempt).collect() }
         });
         let groups = groups.collect();

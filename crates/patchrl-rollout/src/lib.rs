@@ -1,12 +1,18 @@
 //! Many episodes: which tasks a step takes, groups of answers, and their record on disk.
 
+mod embedded;
+mod environment;
 mod episode;
+mod episodes;
 mod function;
 mod record;
 mod sampling;
 mod seed;
 
+pub use embedded::Embedded;
+pub use environment::{Action, Environment, Info, Observation, Step};
 pub use episode::{Ask, At, Attempt, Group, JudgeGroups, Prompt, Roller, Spent, prompt};
+pub use episodes::{EpisodeRoller, ground};
 pub use function::{FunctionRoller, function_prompt};
 pub use record::{Record, forget_after, records_path, write_records};
 pub use sampling::SamplingConfig;
@@ -21,6 +27,9 @@ pub enum RolloutError {
     /// The task's files could not be read, or a record not written.
     #[error(transparent)]
     File(#[from] std::io::Error),
+    /// A policy will never answer until something is changed.
+    #[error(transparent)]
+    Policy(#[from] patchrl_agent::PolicyFault),
     /// A problem of one function whose id cannot name anything.
     #[error("the id of problem `{0}` is not made of letters, digits, `_`, `.`, `-`, `+` and `/`")]
     ProblemId(String),

@@ -2,10 +2,13 @@
 //!
 //! Owns the kinds of material and how each is asked. Which phases a run has follows from it.
 
-use patchrl_agent::PromptConfig;
+use patchrl_agent::{AgentConfig, Calling, PromptConfig};
 use patchrl_model::Policy;
 use patchrl_reward::{Checker, Judge, Mode, Problem, Ready, Shaping};
-use patchrl_rollout::{At, FunctionRoller, Group, Roller, SamplingConfig, Spent, function_prompt};
+use patchrl_rollout::{
+    At, Embedded, EpisodeRoller, FunctionRoller, Group, Roller, SamplingConfig, Spent,
+    function_prompt,
+};
 
 use crate::{Chats, Text, TrainError};
 
@@ -23,6 +26,8 @@ pub enum Material<'a> {
         judge: &'a Judge,
         /// How they are put to the model.
         prompt: &'a PromptConfig,
+        /// Answers are episodes with tools, within these budgets.
+        agent: Option<&'a AgentConfig>,
     },
     /// Problems of one function: GRPO on their assertions.
     Functions {
@@ -61,6 +66,14 @@ impl<'a> Material<'a> {
         }
     }
 
+    /// Tokens that one answer may have; of an agent, all that it may say in its episode.
+    pub(crate) fn answer_tokens(&self, sampling: &SamplingConfig) -> usize {
+        match self {
+            Self::Tasks { agent: Some(agent), .. } => agent.tokens,
+            _ => sampling.max_new_tokens,
+        }
+    }
+
     /// Draw and judge one group for each of `items`; text and chats are not asked.
     pub(crate) fn roll(
         &self,
@@ -71,8 +84,20 @@ impl<'a> Material<'a> {
     ) -> Result<(Vec<Group>, Spent), TrainError> {
         match self {
             Self::Text(_) | Self::Chats(_) => Ok((Vec::new(), Spent::default())),
-            Self::Tasks { ready, judge, prompt } => {
+            Self::Tasks { ready, judge, prompt, agent } => {
                 let tasks: Vec<&Ready> = items.iter().map(|&item| &ready[item]).collect();
+                if let Some(agent) = agent {
+                    let embedded = Embedded { policy, sampling, version: at.step };
+                    let roller = EpisodeRoller {
+                        policy: &embedded,
+                        voice: Some(embedded.voice()),
+                        config: agent,
+                        calling: Calling::Text,
+                        max_new_tokens: sampling.max_new_tokens,
+                        judge,
+                    };
+                    return Ok(roller.roll(&tasks, mode, at, on_token)?);
+                }
                 let roller = Roller { policy, prompt, sampling, judge };
                 Ok(roller.roll(&tasks, mode, at, on_token)?)
             }

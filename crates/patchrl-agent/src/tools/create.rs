@@ -26,7 +26,7 @@ struct Arguments {
     text: String,
 }
 
-fn act(desk: &mut Desk<'_>, arguments: Arguments) -> Result<String, Failure> {
+fn act(desk: &mut Desk, arguments: Arguments) -> Result<String, Failure> {
     let path = path(&arguments.path).map_err(Failure::Refused)?;
     let there = desk.workspace.entry(&path).map_err(|e| Failure::Lost(e.to_string()))?;
     if there.is_some() {

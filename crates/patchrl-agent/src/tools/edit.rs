@@ -37,7 +37,7 @@ struct Arguments {
     text: String,
 }
 
-fn act(desk: &mut Desk<'_>, arguments: Arguments) -> Result<String, Failure> {
+fn act(desk: &mut Desk, arguments: Arguments) -> Result<String, Failure> {
     let path = path(&arguments.path).map_err(Failure::Refused)?;
     let text = desk.workspace.text(&path).map_err(Failure::Refused)?;
     let lines: Vec<&str> = text.split_inclusive('\n').collect();

@@ -33,7 +33,7 @@ pub(crate) struct Tool {
     /// Whether it can take these arguments, without doing anything.
     pub(crate) check: fn(&Arguments) -> Result<(), String>,
     /// Do it; what the model is shown.
-    pub(crate) act: fn(&mut Desk<'_>, &Arguments) -> Result<String, Failure>,
+    pub(crate) act: fn(&mut Desk, &Arguments) -> Result<String, Failure>,
 }
 
 /// The arguments of a call.
@@ -52,9 +52,9 @@ pub(crate) const TOOLS: &[Tool] = &[
 ];
 
 /// What a tool works on.
-pub(crate) struct Desk<'a> {
-    pub(crate) workspace: Workspace<'a>,
-    pub(crate) config: &'a AgentConfig,
+pub(crate) struct Desk {
+    pub(crate) workspace: Workspace,
+    pub(crate) config: AgentConfig,
     /// Wall time of the episode's commands so far.
     pub(crate) spent: Duration,
     pub(crate) submitted: bool,
@@ -72,7 +72,7 @@ pub(crate) enum Failure {
 }
 
 /// Carry out a call.
-pub(crate) fn act(desk: &mut Desk<'_>, call: &Call) -> Result<String, Failure> {
+pub(crate) fn act(desk: &mut Desk, call: &Call) -> Result<String, Failure> {
     let Some(tool) = TOOLS.iter().find(|tool| tool.name == call.tool) else {
         let names: Vec<&str> = TOOLS.iter().map(|tool| tool.name).collect();
         return Err(Failure::Malformed(format!(

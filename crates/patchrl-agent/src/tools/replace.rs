@@ -60,7 +60,7 @@ fn whole(mut text: String) -> String {
     text
 }
 
-fn act(desk: &mut Desk<'_>, mut blocks: Vec<Block>) -> Result<String, Failure> {
+fn act(desk: &mut Desk, mut blocks: Vec<Block>) -> Result<String, Failure> {
     for block in &mut blocks {
         block.path = path(&block.path).map_err(Failure::Refused)?;
         if block.search.is_empty() {

@@ -36,7 +36,7 @@ struct Arguments {
     command: String,
 }
 
-fn act(desk: &mut Desk<'_>, command: String) -> Result<String, Failure> {
+fn act(desk: &mut Desk, command: String) -> Result<String, Failure> {
     let argv = ["/bin/sh".to_owned(), "-c".to_owned(), command];
     command::run(desk, &argv, Keep::Changes)
 }

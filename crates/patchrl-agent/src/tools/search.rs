@@ -39,7 +39,7 @@ struct Arguments {
     path: Option<String>,
 }
 
-fn act(desk: &mut Desk<'_>, arguments: Arguments) -> Result<String, Failure> {
+fn act(desk: &mut Desk, arguments: Arguments) -> Result<String, Failure> {
     let below = match arguments.path.as_deref().map(|p| p.trim().trim_end_matches('/')) {
         None | Some("" | "." | "/workspace") => String::new(),
         Some(written) => path(written).map_err(Failure::Refused)?,

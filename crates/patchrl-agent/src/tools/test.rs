@@ -3,6 +3,8 @@
 //! Not the tests that decide the reward: those are put in place when the episode is over, on a
 //! fresh tree. Nothing that tests write is kept.
 
+use std::sync::Arc;
+
 use patchrl_patch::Tree as _;
 use serde::Deserialize;
 use serde_json::json;
@@ -36,8 +38,8 @@ struct Arguments {
     files: Vec<String>,
 }
 
-fn act(desk: &mut Desk<'_>, arguments: Arguments) -> Result<String, Failure> {
-    let ground = desk.workspace.ground;
+fn act(desk: &mut Desk, arguments: Arguments) -> Result<String, Failure> {
+    let ground = Arc::clone(&desk.workspace.ground);
     if ground.tests.is_empty() {
         return Err(Failure::Refused("no test command is known for this repository".into()));
     }

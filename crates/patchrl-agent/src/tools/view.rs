@@ -38,7 +38,7 @@ struct Arguments {
     last: Option<usize>,
 }
 
-fn act(desk: &mut Desk<'_>, arguments: Arguments) -> Result<String, Failure> {
+fn act(desk: &mut Desk, arguments: Arguments) -> Result<String, Failure> {
     let written = arguments.path.trim().trim_end_matches('/');
     if matches!(written, "" | "." | "/workspace") {
         return Ok(list(desk, ""));
@@ -62,7 +62,7 @@ fn act(desk: &mut Desk<'_>, arguments: Arguments) -> Result<String, Failure> {
 }
 
 /// What lies in a folder: its files, and its folders with their number of files.
-fn list(desk: &Desk<'_>, folder: &str) -> String {
+fn list(desk: &Desk, folder: &str) -> String {
     let mut names: BTreeMap<&str, usize> = BTreeMap::new();
     let files = desk.workspace.files();
     for inside in files.iter().filter_map(|file| file.strip_prefix(folder)) {

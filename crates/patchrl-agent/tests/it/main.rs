@@ -1,0 +1,3 @@
+//! Agents through the front door, without a sandbox.
+
+mod retokenization;
