@@ -47,8 +47,10 @@ fn native(call: &ToolCall) -> Result<Call, String> {
 
 fn in_text(text: &str) -> Result<Vec<Call>, String> {
     let text = after_thinking(text)?;
-    let mut calls = blocks(text)?;
-    for fence in fences(text)? {
+    let (fences, rest) = fences(text)?;
+    // A block inside a call's text is no block of the reply.
+    let mut calls = blocks(&rest)?;
+    for fence in fences {
         let mut arguments = object(&fence, "the call")?;
         let Some(Value::String(tool)) = arguments.remove("tool") else {
             return Err("a call names its tool: {\"tool\": \"view\", ...}".into());
@@ -89,14 +91,17 @@ fn blame(fault: &ExtractFault) -> String {
     format!("the SEARCH/REPLACE block cannot be read: {fault}")
 }
 
-/// What stands in the fences named `tool`.
-fn fences(text: &str) -> Result<Vec<String>, String> {
-    let mut found = Vec::new();
+/// What stands in the fences named `tool`, and the text without them.
+fn fences(text: &str) -> Result<(Vec<String>, String), String> {
+    let (mut found, mut rest) = (Vec::new(), String::new());
     let mut open: Option<String> = None;
     for line in text.lines() {
         match (&mut open, line.trim()) {
             (None, "```tool") => open = Some(String::new()),
-            (None, _) => {}
+            (None, _) => {
+                rest.push_str(line);
+                rest.push('\n');
+            }
             (Some(_), "```") => found.extend(open.take()),
             (Some(inside), _) if inside.len() + line.len() > LARGEST => return Err(too_large()),
             (Some(inside), _) => {
@@ -107,7 +112,7 @@ fn fences(text: &str) -> Result<Vec<String>, String> {
     }
     match open {
         Some(_) => Err("the ```tool fence is not closed with a line ```".into()),
-        None => Ok(found),
+        None => Ok((found, rest)),
     }
 }
 
@@ -153,6 +158,11 @@ mod tests {
         assert_eq!(read(block).unwrap(), [edit]);
         let both = format!("{fence}{block}```tool\n{{\"tool\":\"submit\"}}\n```");
         assert_eq!(read(&both).unwrap(), [edit, r#"view {"path":"a.py"}"#, "submit {}"]);
+        let inside = block.replace('\n', "\\n");
+        let quoted = format!(
+            "```tool\n{{\"tool\": \"create\", \"path\": \"a\", \"text\": \"{inside}\"}}\n```"
+        );
+        assert!(read(&quoted).unwrap()[0].starts_with("create"));
         let thought = format!("<think>\n```tool\n{{}}\n```\n</think>\n{fence}");
         assert_eq!(read(&thought).unwrap().len(), 1);
     }

@@ -162,7 +162,7 @@ pub(crate) fn path(written: &str) -> Result<String, String> {
         return Ok(inside.to_owned());
     }
     let shown = crate::observation::shorten(&crate::observation::printable(trimmed.as_bytes()));
-    Err(format!("`{shown}` is not a path inside the repository: write it as in `src/name.py`"))
+    Err(format!("not a path inside the repository, such as `src/name.py`: `{shown}`"))
 }
 
 fn unreadable(path: &str, error: &io::Error) -> String {
