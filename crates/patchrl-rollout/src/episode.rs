@@ -5,13 +5,13 @@
 
 use std::time::{Duration, Instant};
 
-use patchrl_agent::{Format, Played, PromptConfig, SourceFile, messages};
+use patchrl_agent::{AgentConfig, Calling, Format, Played, PromptConfig, SourceFile, messages};
 use patchrl_model::{Finish, Message, Policy, Request, Sample, diff_forms};
 use patchrl_patch::Tree as _;
 use patchrl_reward::{Answer, FsTree, Judge, Judgement, Mode, Ready};
 use patchrl_task::TaskId;
 
-use crate::{RolloutError, SamplingConfig, sample_seed};
+use crate::{Embedded, EpisodeRoller, RolloutError, SamplingConfig, sample_seed};
 
 /// A task as the policy will read it.
 #[derive(Clone, Debug)]
@@ -70,6 +70,8 @@ pub struct Roller<'a> {
     pub sampling: &'a SamplingConfig,
     /// Who says what they are worth.
     pub judge: &'a Judge,
+    /// Answers are episodes with tools, within these budgets; `prompt` is not used then.
+    pub agent: Option<&'a AgentConfig>,
 }
 
 /// The coordinates from which a batch's seeds come.
@@ -89,6 +91,22 @@ impl Roller<'_> {
         prompt(self.policy, self.prompt, ready)
     }
 
+    /// The same weights as an agent.
+    fn episodes<'e>(
+        &'e self,
+        embedded: &'e Embedded<'e>,
+        config: &'e AgentConfig,
+    ) -> EpisodeRoller<'e> {
+        EpisodeRoller {
+            policy: embedded,
+            voice: Some(embedded.voice()),
+            config,
+            calling: Calling::Text,
+            max_new_tokens: self.sampling.max_new_tokens,
+            judge: self.judge,
+        }
+    }
+
     /// The task's files in the form of diffs, for the sampler to copy from.
     fn diff_forms(&self, ready: &Ready) -> Result<Vec<Vec<u32>>, RolloutError> {
         let forms = |file: SourceFile| diff_forms(&file.path, &file.text, &self.policy.tokenizer);
@@ -103,6 +121,11 @@ impl Roller<'_> {
         at: At,
         on_token: &mut dyn FnMut(usize),
     ) -> Result<(Vec<Group>, Spent), RolloutError> {
+        if let Some(agent) = self.agent {
+            let version = at.step;
+            let embedded = Embedded { policy: self.policy, sampling: self.sampling, version };
+            return self.episodes(&embedded, agent).roll(tasks, mode, at, on_token);
+        }
         let started = Instant::now();
         let mut prompts: Vec<Prompt> =
             tasks.iter().map(|ready| self.prompt(ready)).collect::<Result<_, _>>()?;
@@ -196,10 +219,19 @@ pub fn prompt(
     config: &PromptConfig,
     ready: &Ready,
 ) -> Result<Prompt, RolloutError> {
+    let chat = chat(policy, config, ready)?;
+    Prompt::of(policy, ready.task.id.clone(), &chat)
+}
+
+/// The same as turns.
+pub fn chat(
+    policy: &Policy,
+    config: &PromptConfig,
+    ready: &Ready,
+) -> Result<Vec<Message>, RolloutError> {
     let files = sources(ready)?;
     let count = |text: &str| policy.tokenizer.encode(text).len();
-    let chat = messages(&ready.task.problem_statement, &files, config, &count);
-    Prompt::of(policy, ready.task.id.clone(), &chat)
+    Ok(messages(&ready.task.problem_statement, &files, config, &count))
 }
 
 impl Prompt {

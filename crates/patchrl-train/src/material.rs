@@ -2,13 +2,10 @@
 //!
 //! Owns the kinds of material and how each is asked. Which phases a run has follows from it.
 
-use patchrl_agent::{AgentConfig, Calling, PromptConfig};
+use patchrl_agent::{AgentConfig, PromptConfig};
 use patchrl_model::Policy;
 use patchrl_reward::{Checker, Judge, Mode, Problem, Ready, Shaping};
-use patchrl_rollout::{
-    At, Embedded, EpisodeRoller, FunctionRoller, Group, Roller, SamplingConfig, Spent,
-    function_prompt,
-};
+use patchrl_rollout::{At, FunctionRoller, Group, Roller, SamplingConfig, Spent, function_prompt};
 
 use crate::{Chats, Text, TrainError};
 
@@ -86,19 +83,8 @@ impl<'a> Material<'a> {
             Self::Text(_) | Self::Chats(_) => Ok((Vec::new(), Spent::default())),
             Self::Tasks { ready, judge, prompt, agent } => {
                 let tasks: Vec<&Ready> = items.iter().map(|&item| &ready[item]).collect();
-                if let Some(agent) = agent {
-                    let embedded = Embedded { policy, sampling, version: at.step };
-                    let roller = EpisodeRoller {
-                        policy: &embedded,
-                        voice: Some(embedded.voice()),
-                        config: agent,
-                        calling: Calling::Text,
-                        max_new_tokens: sampling.max_new_tokens,
-                        judge,
-                    };
-                    return Ok(roller.roll(&tasks, mode, at, on_token)?);
-                }
-                let roller = Roller { policy, prompt, sampling, judge };
+                let (agent, judge) = (*agent, *judge);
+                let roller = Roller { policy, prompt, sampling, judge, agent };
                 Ok(roller.roll(&tasks, mode, at, on_token)?)
             }
             Self::Functions { problems, checker, shaping } => {

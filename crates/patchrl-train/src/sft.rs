@@ -6,9 +6,8 @@
 
 use patchrl_agent::{Change, PromptConfig, gold_answer};
 use patchrl_model::{Group, Model, Params, Policy};
-use patchrl_patch::{Edit, Patch, Tree as _};
-use patchrl_reward::{FsTree, Ready};
-use patchrl_rollout::RolloutError;
+use patchrl_reward::Ready;
+use patchrl_rollout::gold_files;
 
 use crate::TrainError;
 use crate::optimizer::{AdamW, matrices};
@@ -113,8 +112,10 @@ pub(crate) fn example(
     ready: &Ready,
 ) -> Result<Option<Example>, TrainError> {
     let Some(files) = gold_files(ready)? else { return Ok(None) };
-    let changes: Vec<Change<'_>> =
-        files.iter().map(|(path, old, new)| Change { path, old, new }).collect();
+    let changes: Vec<Change<'_>> = files
+        .iter()
+        .map(|file| Change { path: &file.path, old: &file.old, new: &file.new })
+        .collect();
     let Some(answer) = gold_answer(&changes, &ready.task.patch, prompt.format) else {
         return Ok(None);
     };
@@ -122,24 +123,6 @@ pub(crate) fn example(
     tokens.extend(policy.tokenizer.eos().first());
     let prompt = patchrl_rollout::prompt(policy, prompt, ready)?.tokens;
     Ok(Some(Example { prompt, answer: tokens }))
-}
-
-/// Path, old text and new text of each file of the gold patch; nothing where the
-/// patch does not apply, deletes a file, or touches one that is not text.
-#[expect(clippy::type_complexity, reason = "three strings that are read two lines further up")]
-fn gold_files(ready: &Ready) -> Result<Option<Vec<(String, String, String)>>, TrainError> {
-    let tree = FsTree::new(&ready.base);
-    let Ok(patch) = Patch::parse(&ready.task.patch) else { return Ok(None) };
-    let Ok(changes) = Edit::Diff(patch).apply(&tree) else { return Ok(None) };
-    let mut files = Vec::new();
-    for (path, entry) in changes {
-        let old = tree.entry(&path).map_err(RolloutError::from)?.map(|e| e.bytes);
-        let old = String::from_utf8(old.unwrap_or_default());
-        let (Some(new), Ok(old)) = (entry, old) else { return Ok(None) };
-        let Ok(new) = String::from_utf8(new.bytes) else { return Ok(None) };
-        files.push((path, old, new));
-    }
-    Ok(Some(files))
 }
 
 #[cfg(test)]
