@@ -25,6 +25,19 @@ pub enum Keep {
     All,
 }
 
+impl std::str::FromStr for Keep {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        match word {
+            "resolved" => Ok(Self::Resolved),
+            "applied" => Ok(Self::Applied),
+            "all" => Ok(Self::All),
+            _ => Err(format!("`{word}` is none of `resolved`, `applied`, `all`")),
+        }
+    }
+}
+
 impl Keep {
     fn takes(self, judgement: &Judgement) -> bool {
         match self {

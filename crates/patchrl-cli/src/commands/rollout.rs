@@ -1,0 +1,352 @@
+//! `patchrl rollout`: answers and episodes, judged, and kept as chats to learn from.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use patchrl_agent::{Calling, Reply, Scripted, ToolCall, Turn};
+use patchrl_model::Policy;
+use patchrl_reward::{Mode, Ready};
+use patchrl_rollout::{
+    At, Attempt, EpisodeRoller, Group, Harvest, Harvested, Keep, Provenance, Roller, gold_script,
+    sample_seed,
+};
+use patchrl_task::Task;
+use patchrl_train::Listener as _;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::flags::{Common, checked, set};
+use crate::console::Console;
+use crate::exit::{Exit, usage};
+use crate::jsonl;
+use crate::printer::{self, Form};
+use crate::session::{self, Session};
+use crate::settings::{Environment, Settings};
+
+/// Draws of no training step.
+const STEP: u64 = u64::MAX - 1;
+/// Answers that are drawn together.
+const TOGETHER: usize = 16;
+
+#[derive(Debug, Args)]
+pub(crate) struct Rollout {
+    #[command(flatten)]
+    common: Common,
+    /// The file of chats to write: JSON lines with `messages` and `provenance`, for
+    /// `train sft --chats`.
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Go on with the file: what was tried is not tried again.
+    #[arg(long)]
+    resume: bool,
+    /// What is kept of what was judged: `resolved`, `applied` or `all`.
+    #[arg(long, default_value = "resolved")]
+    keep: Keep,
+    /// Who answers: `model`, `gold` (the known answer as an agent would come to it) or
+    /// `scripted:FILE`, JSON lines `{"task", "replies": [...]}` or those of `--trajectories`.
+    #[arg(long, default_value = "model", value_name = "model|gold|scripted:FILE")]
+    policy: String,
+    /// Answers are episodes of an agent with tools, as `agent:` in the configuration says.
+    #[arg(long)]
+    agent: bool,
+    /// Replies of an agent.
+    #[arg(long)]
+    turns: Option<u32>,
+    /// Answers per task.
+    #[arg(long, default_value_t = 1)]
+    samples: u32,
+    /// Which tasks: `train`, `held-out` or `all`.
+    #[arg(long, value_enum, default_value = "train")]
+    part: Part,
+    /// Take this many tasks at most.
+    #[arg(long)]
+    limit: Option<usize>,
+    /// The reward.
+    #[arg(long, default_value = "tests")]
+    reward_mode: Mode,
+    /// Tokens of one reply.
+    #[arg(long)]
+    max_new_tokens: Option<usize>,
+    /// Sampling temperature.
+    #[arg(long)]
+    temperature: Option<f32>,
+    /// Write every episode here too, kept or not: a JSON object for each turn, and one for its end.
+    #[arg(long, value_name = "FILE")]
+    trajectories: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    Train,
+    HeldOut,
+    All,
+}
+
+/// Who answers.
+enum Who {
+    Model(Box<Policy>),
+    Gold,
+    Scripts(BTreeMap<String, Vec<Reply>>),
+}
+
+pub(crate) fn run(flags: &Rollout, environment: &Environment) -> anyhow::Result<Exit> {
+    let settings = checked(flags.settings()?)?;
+    if flags.out.exists() && !flags.resume {
+        return Err(usage(
+            format!("`{}` is there already", flags.out.display()),
+            "add `--resume` to go on with it, or name another file",
+        ));
+    }
+    let session = Session::open(&settings, environment)?;
+    let mut console = Console::new();
+    console.say(&format!("sandbox: {}", session.sandbox.tier()));
+    let who = flags.who(&session, &mut console)?;
+    let mut tasks = session.tasks(|task| flags.wants(task, &who))?;
+    tasks.truncate(flags.limit.unwrap_or(usize::MAX));
+    let harvest = Harvest::open(&flags.out, flags.keep)?;
+    let missing = |task: &Task| (0..flags.samples).any(|n| !harvest.is_done(task.id.as_str(), n));
+    tasks.retain(missing);
+    let ready = session.prepare(&tasks, &mut console)?;
+    let mut gatherer =
+        Gatherer { flags, session: &session, who, harvest, turns: flags.open_turns()? };
+    gatherer.gather(&ready, &mut console)?;
+    let counts = gatherer.harvest.counts();
+    let value = json!({ "out": flags.out, "counts": counts });
+    printer::report(Form::of(flags.common.json), &value, || {
+        format!(
+            "{} of {} kept in {} ({} lost)",
+            counts.kept,
+            counts.tried,
+            flags.out.display(),
+            counts.lost
+        )
+    })?;
+    Ok(if counts.kept > 0 { Exit::Success } else { Exit::Negative })
+}
+
+impl Rollout {
+    fn settings(&self) -> anyhow::Result<Settings> {
+        let mut settings = self.common.settings()?;
+        if self.agent || self.turns.is_some() || self.policy != "model" {
+            settings.agent.get_or_insert_default();
+        }
+        if let Some(agent) = &mut settings.agent {
+            set(&mut agent.turns, self.turns);
+        }
+        set(&mut settings.sampling.max_new_tokens, self.max_new_tokens);
+        set(&mut settings.sampling.temperature, self.temperature);
+        Ok(settings)
+    }
+
+    fn who(&self, session: &Session<'_>, console: &mut Console) -> anyhow::Result<Who> {
+        match self.policy.split_once(':') {
+            None if self.policy == "model" => {
+                let model = session.find_model(console)?;
+                Ok(Who::Model(Box::new(session::load_policy(&model)?)))
+            }
+            None if self.policy == "gold" => Ok(Who::Gold),
+            Some(("scripted", file)) => Ok(Who::Scripts(scripts(&PathBuf::from(file))?)),
+            _ => Err(usage(
+                format!("there is no policy `{}`", self.policy),
+                "take `model`, `gold`, or `scripted:FILE`",
+            )),
+        }
+    }
+
+    fn wants(&self, task: &Task, who: &Who) -> bool {
+        let part = match self.part {
+            Part::Train => session::is_train(task),
+            Part::HeldOut => session::is_held_out(task),
+            Part::All => true,
+        };
+        let known = match who {
+            Who::Scripts(scripts) => scripts.contains_key(task.id.as_str()),
+            Who::Model(_) | Who::Gold => true,
+        };
+        part && known
+    }
+
+    fn open_turns(&self) -> anyhow::Result<Option<fs_err::File>> {
+        let open = |path| fs_err::OpenOptions::new().create(true).append(true).open(path);
+        Ok(self.trajectories.as_ref().map(open).transpose()?)
+    }
+}
+
+/// A line of a file of scripts.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Line {
+    Script {
+        task: String,
+        replies: Vec<String>,
+    },
+    Turn {
+        task: String,
+        sample: u32,
+        message: String,
+        #[serde(default)]
+        native: Vec<ToolCall>,
+        truncated: bool,
+    },
+    /// The end of an episode says nothing that was said.
+    End {
+        #[serde(rename = "end")]
+        _end: String,
+    },
+}
+
+/// Replies by task. Of recorded episodes the first sample counts.
+fn scripts(file: &PathBuf) -> anyhow::Result<BTreeMap<String, Vec<Reply>>> {
+    use std::io::BufRead as _;
+    let mut found: BTreeMap<String, Vec<Reply>> = BTreeMap::new();
+    for (at, line) in jsonl::open(Some(file))?.lines().enumerate() {
+        let line = line?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        let bad = |e: serde_json::Error| {
+            usage(
+                format!("`{}`, line {}: {e}", file.display(), at + 1),
+                "a line is {\"task\": \"...\", \"replies\": [\"...\"]}, or one of `--trajectories`",
+            )
+        };
+        match serde_json::from_str(&line).map_err(bad)? {
+            Line::Script { task, replies } => {
+                found.entry(task).or_default().extend(replies.into_iter().map(Reply::said));
+            }
+            Line::Turn { task, sample: 0, message, native, truncated } => {
+                let reply = Reply { calls: native, truncated, ..Reply::said(message) };
+                found.entry(task).or_default().push(reply);
+            }
+            Line::Turn { .. } | Line::End { .. } => {}
+        }
+    }
+    Ok(found)
+}
+
+/// Draws, judges, writes.
+struct Gatherer<'a> {
+    flags: &'a Rollout,
+    session: &'a Session<'a>,
+    who: Who,
+    harvest: Harvest,
+    turns: Option<fs_err::File>,
+}
+
+impl Gatherer<'_> {
+    fn gather(&mut self, ready: &[Ready], console: &mut Console) -> anyhow::Result<()> {
+        let per_task = self.flags.samples.max(1) as usize;
+        let mut done = 0;
+        for batch in ready.chunks((TOGETHER / per_task).max(1)) {
+            console.progress("tasks", done, ready.len() as u64);
+            let tasks: Vec<&Ready> = batch.iter().collect();
+            for (ready, group) in tasks.iter().zip(self.roll(&tasks)?) {
+                self.keep(ready, group)?;
+            }
+            done += batch.len() as u64;
+        }
+        console.clear();
+        Ok(())
+    }
+
+    fn at(&self) -> At {
+        At { run: self.session.settings.train.seed, step: STEP, group_size: self.flags.samples }
+    }
+
+    fn roll(&self, tasks: &[&Ready]) -> anyhow::Result<Vec<Group>> {
+        let (settings, mode) = (self.session.settings, self.flags.reward_mode);
+        if let Who::Model(policy) = &self.who {
+            let roller = Roller {
+                policy,
+                prompt: &settings.prompt,
+                sampling: &settings.sampling,
+                judge: &self.session.judge,
+                agent: settings.agent.as_ref(),
+            };
+            return Ok(roller.roll(tasks, mode, self.at(), &mut |_| {})?.0);
+        }
+        let config = settings.agent.clone().unwrap_or_default();
+        let mut groups = Vec::with_capacity(tasks.len());
+        for ready in tasks {
+            let script = match &self.who {
+                Who::Scripts(scripts) => scripts.get(ready.task.id.as_str()).cloned(),
+                Who::Model(_) | Who::Gold => gold_script(ready)?,
+            };
+            let policy = Scripted::new(script.unwrap_or_default());
+            let roller = EpisodeRoller {
+                policy: &policy,
+                voice: None,
+                config: &config,
+                calling: Calling::Text,
+                max_new_tokens: usize::MAX,
+                judge: &self.session.judge,
+            };
+            groups.extend(roller.roll(&[ready], mode, self.at(), &mut |_| {})?.0);
+        }
+        Ok(groups)
+    }
+
+    fn keep(&mut self, ready: &Ready, group: Group) -> anyhow::Result<()> {
+        let task = &ready.task.id;
+        for (sample, attempt) in (0_u32..).zip(group.attempts) {
+            if self.harvest.is_done(task.as_str(), sample) {
+                continue;
+            }
+            let provenance = Provenance {
+                model: match &self.who {
+                    Who::Model(_) => self.session.settings.model.clone(),
+                    Who::Gold | Who::Scripts(_) => self.flags.policy.clone(),
+                },
+                version: 0,
+                task: task.to_string(),
+                sample,
+                seed: sample_seed(self.at().run, STEP, task, sample),
+                outcome: attempt.judgement.outcome.as_str().to_owned(),
+                reward: attempt.judgement.reward,
+                end: attempt.played.as_ref().map(|it| it.trajectory.end.as_str().to_owned()),
+                patch: attempt.judgement.evidence.patch.clone(),
+            };
+            self.write_turns(&provenance, &attempt)?;
+            let messages = self.messages(ready, &attempt)?;
+            self.harvest.take(&Harvested { messages, provenance }, &attempt.judgement)?;
+        }
+        Ok(())
+    }
+
+    fn messages(
+        &self,
+        ready: &Ready,
+        attempt: &Attempt,
+    ) -> anyhow::Result<Vec<patchrl_model::Message>> {
+        if let Some(played) = &attempt.played {
+            return Ok(played.trajectory.messages());
+        }
+        let Who::Model(policy) = &self.who else { return Ok(Vec::new()) };
+        let mut chat = patchrl_rollout::chat(policy, &self.session.settings.prompt, ready)?;
+        chat.push(patchrl_model::Message::new("assistant", attempt.answer.clone()));
+        Ok(chat)
+    }
+
+    fn write_turns(&mut self, origin: &Provenance, attempt: &Attempt) -> anyhow::Result<()> {
+        let (Some(file), Some(played)) = (&mut self.turns, &attempt.played) else { return Ok(()) };
+        let (task, sample) = (origin.task.as_str(), origin.sample);
+        let mut text = String::new();
+        for turn in &played.trajectory.turns {
+            text += &(serde_json::to_string(&TurnLine { task, sample, turn })? + "\n");
+        }
+        let end = json!({ "task": task, "sample": sample, "end": played.trajectory.end.as_str(),
+            "why": played.trajectory.end, "judgement": attempt.judgement });
+        text += &(end.to_string() + "\n");
+        Ok(file.write_all(text.as_bytes())?)
+    }
+}
+
+#[derive(Serialize)]
+struct TurnLine<'a> {
+    task: &'a str,
+    sample: u32,
+    #[serde(flatten)]
+    turn: &'a Turn,
+}
