@@ -65,6 +65,7 @@ pub struct Observed {
     /// What was wrong with it, if something was.
     pub complaint: Option<String>,
     /// What the model is shown.
+    #[serde(rename = "observation")]
     pub text: String,
 }
 

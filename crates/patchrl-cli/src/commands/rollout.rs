@@ -1,34 +1,24 @@
 //! `patchrl rollout`: answers and episodes, judged, and kept as chats to learn from.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use patchrl_agent::{Calling, Reply, Scripted, ToolCall, Turn};
-use patchrl_model::Policy;
-use patchrl_reward::{Mode, Ready};
-use patchrl_rollout::{
-    At, Attempt, EpisodeRoller, Group, Harvest, Harvested, Keep, Provenance, Roller, gold_script,
-    sample_seed,
-};
+use patchrl_agent::{Reply, ToolCall};
+use patchrl_reward::Mode;
+use patchrl_rollout::{Harvest, Keep};
 use patchrl_task::Task;
-use patchrl_train::Listener as _;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
 
 use super::flags::{Common, checked, set};
 use crate::console::Console;
 use crate::exit::{Exit, usage};
+use crate::gather::{Gatherer, Who};
 use crate::jsonl;
 use crate::printer::{self, Form};
 use crate::session::{self, Session};
 use crate::settings::{Environment, Settings};
-
-/// Draws of no training step.
-const STEP: u64 = u64::MAX - 1;
-/// Answers that are drawn together.
-const TOGETHER: usize = 16;
 
 #[derive(Debug, Args)]
 pub(crate) struct Rollout {
@@ -84,13 +74,6 @@ enum Part {
     All,
 }
 
-/// Who answers.
-enum Who {
-    Model(Box<Policy>),
-    Gold,
-    Scripts(BTreeMap<String, Vec<Reply>>),
-}
-
 pub(crate) fn run(flags: &Rollout, environment: &Environment) -> anyhow::Result<Exit> {
     let settings = checked(flags.settings()?)?;
     if flags.out.exists() && !flags.resume {
@@ -109,8 +92,20 @@ pub(crate) fn run(flags: &Rollout, environment: &Environment) -> anyhow::Result<
     let missing = |task: &Task| (0..flags.samples).any(|n| !harvest.is_done(task.id.as_str(), n));
     tasks.retain(missing);
     let ready = session.prepare(&tasks, &mut console)?;
-    let mut gatherer =
-        Gatherer { flags, session: &session, who, harvest, turns: flags.open_turns()? };
+    let label = match &who {
+        Who::Model(_) => settings.model.clone(),
+        Who::Gold | Who::Scripts(_) => flags.policy.clone(),
+    };
+    let mut gatherer = Gatherer {
+        session: &session,
+        who,
+        harvest,
+        turns: flags.open_turns()?,
+        samples: flags.samples.max(1),
+        mode: flags.reward_mode,
+        label,
+        round: 0,
+    };
     gatherer.gather(&ready, &mut console)?;
     let counts = gatherer.harvest.counts();
     let value = json!({ "out": flags.out, "counts": counts });
@@ -224,129 +219,4 @@ fn scripts(file: &PathBuf) -> anyhow::Result<BTreeMap<String, Vec<Reply>>> {
         }
     }
     Ok(found)
-}
-
-/// Draws, judges, writes.
-struct Gatherer<'a> {
-    flags: &'a Rollout,
-    session: &'a Session<'a>,
-    who: Who,
-    harvest: Harvest,
-    turns: Option<fs_err::File>,
-}
-
-impl Gatherer<'_> {
-    fn gather(&mut self, ready: &[Ready], console: &mut Console) -> anyhow::Result<()> {
-        let per_task = self.flags.samples.max(1) as usize;
-        let mut done = 0;
-        for batch in ready.chunks((TOGETHER / per_task).max(1)) {
-            console.progress("tasks", done, ready.len() as u64);
-            let tasks: Vec<&Ready> = batch.iter().collect();
-            for (ready, group) in tasks.iter().zip(self.roll(&tasks)?) {
-                self.keep(ready, group)?;
-            }
-            done += batch.len() as u64;
-        }
-        console.clear();
-        Ok(())
-    }
-
-    fn at(&self) -> At {
-        At { run: self.session.settings.train.seed, step: STEP, group_size: self.flags.samples }
-    }
-
-    fn roll(&self, tasks: &[&Ready]) -> anyhow::Result<Vec<Group>> {
-        let (settings, mode) = (self.session.settings, self.flags.reward_mode);
-        if let Who::Model(policy) = &self.who {
-            let roller = Roller {
-                policy,
-                prompt: &settings.prompt,
-                sampling: &settings.sampling,
-                judge: &self.session.judge,
-                agent: settings.agent.as_ref(),
-            };
-            return Ok(roller.roll(tasks, mode, self.at(), &mut |_| {})?.0);
-        }
-        let config = settings.agent.clone().unwrap_or_default();
-        let mut groups = Vec::with_capacity(tasks.len());
-        for ready in tasks {
-            let script = match &self.who {
-                Who::Scripts(scripts) => scripts.get(ready.task.id.as_str()).cloned(),
-                Who::Model(_) | Who::Gold => gold_script(ready)?,
-            };
-            let policy = Scripted::new(script.unwrap_or_default());
-            let roller = EpisodeRoller {
-                policy: &policy,
-                voice: None,
-                config: &config,
-                calling: Calling::Text,
-                max_new_tokens: usize::MAX,
-                judge: &self.session.judge,
-            };
-            groups.extend(roller.roll(&[ready], mode, self.at(), &mut |_| {})?.0);
-        }
-        Ok(groups)
-    }
-
-    fn keep(&mut self, ready: &Ready, group: Group) -> anyhow::Result<()> {
-        let task = &ready.task.id;
-        for (sample, attempt) in (0_u32..).zip(group.attempts) {
-            if self.harvest.is_done(task.as_str(), sample) {
-                continue;
-            }
-            let provenance = Provenance {
-                model: match &self.who {
-                    Who::Model(_) => self.session.settings.model.clone(),
-                    Who::Gold | Who::Scripts(_) => self.flags.policy.clone(),
-                },
-                version: 0,
-                task: task.to_string(),
-                sample,
-                seed: sample_seed(self.at().run, STEP, task, sample),
-                outcome: attempt.judgement.outcome.as_str().to_owned(),
-                reward: attempt.judgement.reward,
-                end: attempt.played.as_ref().map(|it| it.trajectory.end.as_str().to_owned()),
-                patch: attempt.judgement.evidence.patch.clone(),
-            };
-            self.write_turns(&provenance, &attempt)?;
-            let messages = self.messages(ready, &attempt)?;
-            self.harvest.take(&Harvested { messages, provenance }, &attempt.judgement)?;
-        }
-        Ok(())
-    }
-
-    fn messages(
-        &self,
-        ready: &Ready,
-        attempt: &Attempt,
-    ) -> anyhow::Result<Vec<patchrl_model::Message>> {
-        if let Some(played) = &attempt.played {
-            return Ok(played.trajectory.messages());
-        }
-        let Who::Model(policy) = &self.who else { return Ok(Vec::new()) };
-        let mut chat = patchrl_rollout::chat(policy, &self.session.settings.prompt, ready)?;
-        chat.push(patchrl_model::Message::new("assistant", attempt.answer.clone()));
-        Ok(chat)
-    }
-
-    fn write_turns(&mut self, origin: &Provenance, attempt: &Attempt) -> anyhow::Result<()> {
-        let (Some(file), Some(played)) = (&mut self.turns, &attempt.played) else { return Ok(()) };
-        let (task, sample) = (origin.task.as_str(), origin.sample);
-        let mut text = String::new();
-        for turn in &played.trajectory.turns {
-            text += &(serde_json::to_string(&TurnLine { task, sample, turn })? + "\n");
-        }
-        let end = json!({ "task": task, "sample": sample, "end": played.trajectory.end.as_str(),
-            "why": played.trajectory.end, "judgement": attempt.judgement });
-        text += &(end.to_string() + "\n");
-        Ok(file.write_all(text.as_bytes())?)
-    }
-}
-
-#[derive(Serialize)]
-struct TurnLine<'a> {
-    task: &'a str,
-    sample: u32,
-    #[serde(flatten)]
-    turn: &'a Turn,
 }
