@@ -165,7 +165,7 @@ fn unpack(archive: &[u8]) -> Result<Vec<(String, Entry)>, String> {
         let path = inside(&entry.path_bytes())?;
         let kind = entry.header().entry_type();
         if kind.is_symlink() {
-            let bytes = entry.link_name_bytes().map(|name| name.into_owned()).unwrap_or_default();
+            let bytes = entry.link_name_bytes().unwrap_or_default().into_owned();
             found.push((path, Entry { mode: Mode::Symlink, bytes }));
         } else if kind.is_file() {
             let executable = entry.header().mode().is_ok_and(|mode| mode & 0o100 != 0);
@@ -176,4 +176,49 @@ fn unpack(archive: &[u8]) -> Result<Vec<(String, Entry)>, String> {
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An archive with one file whose name is written as it is.
+    fn archive(name: &[u8], kind: tar::EntryType, link: &str) -> Vec<u8> {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(kind);
+        header.set_size(0);
+        header.set_mode(0o644);
+        header.as_old_mut().name[..name.len()].copy_from_slice(name);
+        header.set_link_name_literal(link).unwrap();
+        header.set_cksum();
+        let mut builder = tar::Builder::new(Vec::new());
+        builder.append(&header, std::io::empty()).unwrap();
+        builder.into_inner().unwrap()
+    }
+
+    #[test]
+    fn an_archive_of_a_liar_leads_nowhere() {
+        for name in ["../x", "/etc/x", "a/../../x", ".git/config", "\u{1}/../x"] {
+            let got = unpack(&archive(name.as_bytes(), tar::EntryType::Regular, ""));
+            assert!(got.is_err(), "{name} was taken: {got:?}");
+        }
+        assert!(unpack(&archive(b"a\xff", tar::EntryType::Regular, "")).is_err());
+        let link = unpack(&archive(b"./l", tar::EntryType::Symlink, "/etc/passwd")).unwrap();
+        assert_eq!((link[0].0.as_str(), link[0].1.mode), ("l", Mode::Symlink));
+        for kind in [tar::EntryType::Fifo, tar::EntryType::Block, tar::EntryType::Link] {
+            assert_eq!(unpack(&archive(b"d", kind, "x")).unwrap(), []);
+        }
+        let mut cut = archive(b"a", tar::EntryType::Regular, "");
+        cut.truncate(300);
+        assert!(unpack(&cut).is_err());
+        assert_eq!(unpack(&[]).unwrap(), []);
+        let mut noise = 1_u32;
+        let bytes: Vec<u8> = (0..4096)
+            .map(|_| {
+                noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (noise >> 24) as u8
+            })
+            .collect();
+        assert!(unpack(&bytes).is_err());
+    }
 }

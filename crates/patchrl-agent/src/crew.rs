@@ -107,6 +107,11 @@ impl Crew<'_> {
         Ok(actors.into_iter().map(Actor::finish).collect())
     }
 
+    /// Whether thinking has a budget of its own. It takes a policy that goes on from tokens.
+    fn thinks(&self) -> bool {
+        self.config.thinking_tokens > 0 && self.voice.is_some()
+    }
+
     /// Replies become observations, several at a time: commands run in them.
     fn hear_all(&self, heard: Vec<(&mut Actor, Result<Reply, PolicyFault>)>) {
         let workers = self.workers.clamp(1, heard.len().max(1));
@@ -193,7 +198,7 @@ impl Actor {
     fn question<'q>(&'q self, crew: &Crew<'_>, tools: &'q [crate::ToolSpec]) -> Question<'q> {
         let wanted = match &self.draft {
             Some(draft) => draft.left,
-            None if self.thinks(crew) => crew.config.thinking_tokens,
+            None if crew.thinks() => crew.config.thinking_tokens,
             None => crew.max_new_tokens,
         };
         Question {
@@ -203,11 +208,6 @@ impl Actor {
             seed: mix(self.seed, self.asked),
             max_new_tokens: wanted.min(self.room(crew)).min(self.episode.tokens_left()).max(1),
         }
-    }
-
-    /// Whether thinking has a budget of its own. It takes a policy that goes on from tokens.
-    fn thinks(&self, crew: &Crew<'_>) -> bool {
-        crew.config.thinking_tokens > 0 && crew.voice.is_some()
     }
 
     fn hear(&mut self, crew: &Crew<'_>, reply: Result<Reply, PolicyFault>) {
@@ -242,7 +242,7 @@ impl Actor {
         let (Some(voice), Some(said), true) = (crew.voice, tokens, reply.truncated) else {
             return Some((reply, tokens));
         };
-        if !self.thinks(crew) {
+        if !crew.thinks() {
             return Some((reply, tokens));
         }
         // Some templates open the thought themselves.

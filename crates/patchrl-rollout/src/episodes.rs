@@ -121,16 +121,16 @@ impl EpisodeRoller<'_> {
 
     /// What all episodes of the task read first.
     fn prompt(&self, ready: &Ready, played: &[Played]) -> Result<Prompt, RolloutError> {
-        let (text, tokens) = match (self.voice, played.first()) {
-            (Some(voice), Some(first)) => {
-                let chat = &first.trajectory.opening;
-                (voice.chat.render(chat, true)?, voice.chat.encode(voice.tokenizer, chat, true)?)
-            }
-            _ => {
-                let files = FsTree::new(&ready.base).files(&DROPPINGS)?;
-                let chat = opening(&ready.task.problem_statement, &files, self.calling);
-                (chat.into_iter().map(|m| m.content + "\n").collect(), Vec::new())
-            }
+        let chat = if let Some(first) = played.first() {
+            first.trajectory.opening.clone()
+        } else {
+            let files = FsTree::new(&ready.base).files(&DROPPINGS)?;
+            opening(&ready.task.problem_statement, &files, self.calling)
+        };
+        let (text, tokens) = if let Some(voice) = self.voice {
+            (voice.chat.render(&chat, true)?, voice.chat.encode(voice.tokenizer, &chat, true)?)
+        } else {
+            (chat.into_iter().map(|m| m.content + "\n").collect(), Vec::new())
         };
         Ok(Prompt { task: ready.task.id.clone(), text, tokens, also: Vec::new() })
     }

@@ -13,7 +13,7 @@ pub(super) const TOOL: Tool = Tool {
     example: r#"{"tool": "create", "path": "src/new.py", "text": "x = 1\n"}"#,
     parameters: || {
         let properties = json!({ "path": { "type": "string" }, "text": { "type": "string" } });
-        schema(properties, &["path", "text"])
+        schema(&properties, &["path", "text"])
     },
     check: |arguments| read::<Arguments>(arguments).map(drop),
     act: |desk, arguments| act(desk, checked(arguments)?),

@@ -22,7 +22,7 @@ pub(super) const TOOL: Tool = Tool {
             "last": { "type": "integer", "minimum": 0 },
             "text": { "type": "string" },
         });
-        schema(properties, &["path", "first", "last", "text"])
+        schema(&properties, &["path", "first", "last", "text"])
     },
     check: |arguments| read::<Arguments>(arguments).map(drop),
     act: |desk, arguments| act(desk, checked(arguments)?),
@@ -51,7 +51,7 @@ fn act(desk: &mut Desk, arguments: Arguments) -> Result<String, Failure> {
     }
     let mut new = arguments.text;
     let is_last = last == lines.len();
-    if !new.is_empty() && !new.ends_with('\n') && !(is_last && !text.ends_with('\n')) {
+    if !new.is_empty() && !new.ends_with('\n') && (!is_last || text.ends_with('\n')) {
         new.push('\n');
     }
     let mut before = lines[..first - 1].concat();

@@ -108,7 +108,7 @@ fn checked<T: DeserializeOwned>(arguments: &Arguments) -> Result<T, Failure> {
 }
 
 /// The schema of an object with these properties.
-fn schema(properties: Value, required: &[&str]) -> Value {
+fn schema(properties: &Value, required: &[&str]) -> Value {
     json!({ "type": "object", "properties": properties, "required": required,
             "additionalProperties": false })
 }

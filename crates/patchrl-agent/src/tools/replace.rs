@@ -15,7 +15,7 @@ pub(super) const TOOL: Tool = Tool {
     parameters: || {
         let text = || json!({ "type": "string" });
         let properties = json!({ "path": text(), "search": text(), "replace": text() });
-        schema(properties, &["path", "search", "replace"])
+        schema(&properties, &["path", "search", "replace"])
     },
     check: |arguments| blocks(arguments).map(drop),
     act: |desk, arguments| act(desk, blocks(arguments).map_err(Failure::Malformed)?),
@@ -71,12 +71,14 @@ fn act(desk: &mut Desk, mut blocks: Vec<Block>) -> Result<String, Failure> {
         }
     }
     let mut placed = Vec::new();
-    let changes = Edit::Blocks(blocks).apply_noting(&desk.workspace, &mut placed).map_err(
-        |fault| match fault.is_ours() {
-            true => Failure::Lost(fault.to_string()),
-            false => Failure::Refused(format!("nothing was changed: {fault}")),
-        },
-    )?;
+    let changes =
+        Edit::Blocks(blocks).apply_noting(&desk.workspace, &mut placed).map_err(|fault| {
+            if fault.is_ours() {
+                Failure::Lost(fault.to_string())
+            } else {
+                Failure::Refused(format!("nothing was changed: {fault}"))
+            }
+        })?;
     desk.workspace.change(changes).map_err(Failure::Refused)?;
     Ok(placed.iter().map(|it| format!("{} changed at line {}\n", it.path, it.line)).collect())
 }

@@ -14,7 +14,7 @@ pub(super) const TOOL: Tool = Tool {
     description: "Runs a shell command in the repository, without network. What it changes in \
                   files stays, if it ends within its time.",
     example: r#"{"tool": "run", "command": "python3 -c 'import name; print(name.f(1))'"}"#,
-    parameters: || schema(json!({ "command": { "type": "string" } }), &["command"]),
+    parameters: || schema(&json!({ "command": { "type": "string" } }), &["command"]),
     check: |arguments| {
         let command = read::<Arguments>(arguments)?.command;
         match command.len() {

@@ -23,13 +23,13 @@ pub(super) const TOOL: Tool = Tool {
             "text": { "type": "string" },
             "path": { "type": "string", "description": "a file or a folder; left out, all files" },
         });
-        schema(properties, &["text"])
+        schema(&properties, &["text"])
     },
     check: |arguments| match read::<Arguments>(arguments)?.text.lines().count() {
         1 => Ok(()),
         _ => Err("`text` must be one line, and not empty".into()),
     },
-    act: |desk, arguments| act(desk, checked(arguments)?),
+    act: |desk, arguments| act(desk, &checked(arguments)?),
 };
 
 #[derive(Deserialize)]
@@ -39,7 +39,7 @@ struct Arguments {
     path: Option<String>,
 }
 
-fn act(desk: &mut Desk, arguments: Arguments) -> Result<String, Failure> {
+fn act(desk: &mut Desk, arguments: &Arguments) -> Result<String, Failure> {
     let below = match arguments.path.as_deref().map(|p| p.trim().trim_end_matches('/')) {
         None | Some("" | "." | "/workspace") => String::new(),
         Some(written) => path(written).map_err(Failure::Refused)?,

@@ -9,7 +9,7 @@ pub(super) const TOOL: Tool = Tool {
     name: "submit",
     description: "Ends the work; the files are judged as they are.",
     example: r#"{"tool": "submit"}"#,
-    parameters: || schema(json!({}), &[]),
+    parameters: || schema(&json!({}), &[]),
     check: |arguments| read::<Arguments>(arguments).map(drop),
     act: |desk, arguments| {
         let Arguments {} = checked(arguments)?;

@@ -22,13 +22,13 @@ pub(super) const TOOL: Tool = Tool {
     example: r#"{"tool": "test", "files": ["tests/test_name.py"]}"#,
     parameters: || {
         let files = json!({ "type": "array", "items": { "type": "string" } });
-        schema(json!({ "files": files }), &[])
+        schema(&json!({ "files": files }), &[])
     },
     check: |arguments| match read::<Arguments>(arguments)?.files.len() {
         0..=MOST => Ok(()),
         n => Err(format!("{n} files are named, but at most {MOST} may be")),
     },
-    act: |desk, arguments| act(desk, checked(arguments)?),
+    act: |desk, arguments| act(desk, &checked(arguments)?),
 };
 
 #[derive(Deserialize)]
@@ -38,7 +38,7 @@ struct Arguments {
     files: Vec<String>,
 }
 
-fn act(desk: &mut Desk, arguments: Arguments) -> Result<String, Failure> {
+fn act(desk: &mut Desk, arguments: &Arguments) -> Result<String, Failure> {
     let ground = Arc::clone(&desk.workspace.ground);
     if ground.tests.is_empty() {
         return Err(Failure::Refused("no test command is known for this repository".into()));

@@ -24,10 +24,10 @@ pub(super) const TOOL: Tool = Tool {
             "first": { "type": "integer", "minimum": 1 },
             "last": { "type": "integer", "minimum": 1 },
         });
-        schema(properties, &["path"])
+        schema(&properties, &["path"])
     },
     check: |arguments| read::<Arguments>(arguments).map(drop),
-    act: |desk, arguments| act(desk, checked(arguments)?),
+    act: |desk, arguments| act(desk, &checked(arguments)?),
 };
 
 #[derive(Deserialize)]
@@ -38,7 +38,7 @@ struct Arguments {
     last: Option<usize>,
 }
 
-fn act(desk: &mut Desk, arguments: Arguments) -> Result<String, Failure> {
+fn act(desk: &mut Desk, arguments: &Arguments) -> Result<String, Failure> {
     let written = arguments.path.trim().trim_end_matches('/');
     if matches!(written, "" | "." | "/workspace") {
         return Ok(list(desk, ""));

@@ -1,3 +1,6 @@
 //! Agents through the front door, without a sandbox.
 
+#![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
 mod retokenization;
+mod thinking;

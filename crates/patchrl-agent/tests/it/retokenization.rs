@@ -110,7 +110,7 @@ impl Policy for Sampler<'_> {
     }
 }
 
-fn ground() -> Arc<Ground> {
+pub(crate) fn ground() -> Arc<Ground> {
     let entry = |text: &str| Entry { mode: Mode::Regular, bytes: text.as_bytes().to_vec() };
     let tree: BTreeMap<String, Entry> =
         TEXTS.iter().enumerate().map(|(n, text)| (format!("text{n}.md"), entry(text))).collect();
@@ -180,7 +180,8 @@ fn tokens_trained_on_are_tokens_sampled_in_200_episodes() {
                         .map_or(row.mask.len(), |n| from + n);
                     for t in from..to {
                         assert!(
-                            row.log_probs[t] == -(row.tokens[t] as f32) && row.versions[t] == 1
+                            row.log_probs[t].to_bits() == (-(row.tokens[t] as f32)).to_bits()
+                                && row.versions[t] == 1
                         );
                     }
                     trained.push((row.tokens[..from].to_vec(), row.tokens[from..to].to_vec()));

@@ -1,7 +1,7 @@
 //! `patchrl rollout`: answers and episodes, judged, and kept as chats to learn from.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use patchrl_agent::{Reply, ToolCall};
@@ -142,7 +142,7 @@ impl Rollout {
                 Ok(Who::Model(Box::new(session::load_policy(&model)?)))
             }
             None if self.policy == "gold" => Ok(Who::Gold),
-            Some(("scripted", file)) => Ok(Who::Scripts(scripts(&PathBuf::from(file))?)),
+            Some(("scripted", file)) => Ok(Who::Scripts(scripts(Path::new(file))?)),
             _ => Err(usage(
                 format!("there is no policy `{}`", self.policy),
                 "take `model`, `gold`, or `scripted:FILE`",
@@ -193,7 +193,7 @@ enum Line {
 }
 
 /// Replies by task. Of recorded episodes the first sample counts.
-fn scripts(file: &PathBuf) -> anyhow::Result<BTreeMap<String, Vec<Reply>>> {
+fn scripts(file: &Path) -> anyhow::Result<BTreeMap<String, Vec<Reply>>> {
     use std::io::BufRead as _;
     let mut found: BTreeMap<String, Vec<Reply>> = BTreeMap::new();
     for (at, line) in jsonl::open(Some(file))?.lines().enumerate() {

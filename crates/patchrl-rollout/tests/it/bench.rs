@@ -23,7 +23,7 @@ impl Bench {
         let sandbox = Local::start(TierChoice::Auto, &folder.path().join("state"))
             .map_err(|e| format!("no sandbox here: {e}"))?;
         patchrl_sandbox::python::find_interpreter(None).map_err(|_| "no python3 here")?;
-        let limits = Limits { wall: Duration::from_secs(60), ..Limits::default() };
+        let limits = Limits { wall: Duration::from_mins(1), ..Limits::default() };
         let judge = Judge::new(Arc::new(sandbox), Settings { limits, ..Settings::default() });
         let preparer = Preparer::new(None, folder.path().join("cache"));
         let tasks = patchrl_task::toy::tasks();
