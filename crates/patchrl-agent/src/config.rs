@@ -11,9 +11,10 @@ pub struct AgentConfig {
     /// Tokens the model may say in all of them. Where a policy does not count its tokens, four
     /// bytes of text are one.
     pub tokens: usize,
-    /// Tokens of the conversation, what is read and what is said. An episode that would need more
-    /// ends there.
+    /// Tokens of the conversation, what is read and what is said.
     pub context_tokens: usize,
+    /// What happens when they are used up.
+    pub overflow: Overflow,
     /// Seconds that an episode's commands may take together. The time a model takes to answer is
     /// not the episode's.
     pub seconds: u64,
@@ -31,12 +32,25 @@ pub struct AgentConfig {
     pub thinking_tokens: usize,
 }
 
+/// What happens to a conversation that no longer fits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Overflow {
+    /// The episode ends.
+    #[default]
+    End,
+    /// The older half of what the model was shown is left out, and the rest is read anew: a row of
+    /// tokens of its own in training. The episode ends where that does not help.
+    Cut,
+}
+
 impl Default for AgentConfig {
     fn default() -> Self {
         Self {
             turns: 20,
             tokens: 8192,
             context_tokens: 8192,
+            overflow: Overflow::End,
             seconds: 600,
             command_seconds: 30,
             observation_bytes: 4000,

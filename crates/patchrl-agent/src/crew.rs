@@ -13,7 +13,7 @@ use crate::protocol::{Calling, opening};
 use crate::rows::{Row, Rows};
 use crate::tools::tool_specs;
 use crate::trajectory::{Trajectory, Turn, said};
-use crate::{AgentConfig, Ground, Policy, PolicyFault, Question, Reply};
+use crate::{AgentConfig, Ground, Overflow, Policy, PolicyFault, Question, Reply};
 
 /// How a conversation becomes tokens, where the tokens of a policy are ours to choose.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +63,8 @@ pub struct Played {
     pub changes: Changes,
 }
 
+/// Stands for what the model was shown once.
+const LEFT_OUT: &str = "[left out to make room]\n";
 /// Closes a thought whose budget is spent.
 const ENOUGH: &str = "\n</think>\n\n";
 
@@ -182,10 +184,36 @@ impl Actor {
 
     /// Whether it is to be asked again. One whose conversation has no room left ends here.
     fn is_live(&mut self, crew: &Crew<'_>) -> bool {
+        if self.episode.end().is_none() && self.draft.is_none() {
+            self.make_room(crew);
+        }
         if self.episode.end().is_none() && self.room(crew) == 0 {
             self.episode.stop(End::Overflow);
         }
         self.episode.end().is_none()
+    }
+
+    /// Leave out old observations until a whole reply fits, where that is wanted and helps.
+    fn make_room(&mut self, crew: &Crew<'_>) {
+        let wanted = crew.max_new_tokens.min(crew.config.context_tokens / 4);
+        while crew.config.overflow == Overflow::Cut && self.room(crew) < wanted {
+            let shown = |m: &&mut Message| m.role == "user" && m.content != LEFT_OUT;
+            let later = self.chat.iter_mut().skip(self.opening);
+            let mut old: Vec<&mut Message> = later.filter(shown).collect();
+            // The last is what the model is to answer.
+            old.pop();
+            if old.is_empty() {
+                return;
+            }
+            let half = old.len().div_ceil(2);
+            for message in old.into_iter().take(half) {
+                LEFT_OUT.clone_into(&mut message.content);
+            }
+            if let Some(voice) = crew.voice {
+                let tokens = voice.chat.encode(voice.tokenizer, &self.chat, true);
+                self.begin(tokens);
+            }
+        }
     }
 
     /// Tokens that the conversation may still grow by.

@@ -23,7 +23,7 @@ mod workspace;
 pub use action::Call;
 pub use answer::{Change, gold_answer};
 pub use command::DROPPINGS;
-pub use config::AgentConfig;
+pub use config::{AgentConfig, Overflow};
 pub use crew::{Crew, Played, Start, Voice};
 pub use episode::{End, Episode, Observed};
 pub use function::{function_answer, function_messages};

@@ -2,5 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+mod anew;
 mod retokenization;
 mod thinking;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use patchrl_agent::{
-    AgentConfig, Calling, Crew, Ground, Policy, PolicyFault, Question, Reply, Runner, Sampled,
+    AgentConfig, Calling, Crew, Ground, Policy, PolicyFault, Question, Reply, Row, Runner, Sampled,
     Start, Voice,
 };
 use patchrl_model::{ChatTemplate, Scratch, Tokenizer};
@@ -49,11 +49,11 @@ impl Dice {
 }
 
 /// What was read and what was sampled.
-type Seen = Vec<(Vec<u32>, Vec<u32>)>;
+pub(crate) type Seen = Vec<(Vec<u32>, Vec<u32>)>;
 
-struct Sampler<'a> {
-    tokenizer: &'a Tokenizer,
-    seen: Mutex<Seen>,
+pub(crate) struct Sampler<'a> {
+    pub(crate) tokenizer: &'a Tokenizer,
+    pub(crate) seen: Mutex<Seen>,
 }
 
 impl Sampler<'_> {
@@ -138,6 +138,25 @@ fn voice() -> (ChatTemplate, Tokenizer) {
     (policy.chat, policy.tokenizer)
 }
 
+/// Each reply of the rows, with what was read before it.
+pub(crate) fn trained(rows: &[Row]) -> Seen {
+    let mut found: Seen = Vec::new();
+    for row in rows {
+        let mut at = 0;
+        while let Some(from) = row.mask[at..].iter().position(|m| *m).map(|n| at + n) {
+            let end = row.mask[from..].iter().position(|m| !m);
+            let to = end.map_or(row.mask.len(), |n| from + n);
+            for t in from..to {
+                let said = -(row.tokens[t] as f32);
+                assert_eq!((row.log_probs[t].to_bits(), row.versions[t]), (said.to_bits(), 1));
+            }
+            found.push((row.tokens[..from].to_vec(), row.tokens[from..to].to_vec()));
+            at = to;
+        }
+    }
+    found
+}
+
 #[test]
 fn tokens_trained_on_are_tokens_sampled_in_200_episodes() {
     let (chat, tokenizer) = voice();
@@ -170,24 +189,7 @@ fn tokens_trained_on_are_tokens_sampled_in_200_episodes() {
         replies += seen.len();
         for one in played {
             assert_eq!(one.trajectory.turns.len(), config.turns as usize);
-            let mut trained: Seen = Vec::new();
-            for row in &one.rows {
-                let mut at = 0;
-                while let Some(from) = row.mask[at..].iter().position(|m| *m).map(|n| at + n) {
-                    let to = row.mask[from..]
-                        .iter()
-                        .position(|m| !m)
-                        .map_or(row.mask.len(), |n| from + n);
-                    for t in from..to {
-                        assert!(
-                            row.log_probs[t].to_bits() == (-(row.tokens[t] as f32)).to_bits()
-                                && row.versions[t] == 1
-                        );
-                    }
-                    trained.push((row.tokens[..from].to_vec(), row.tokens[from..to].to_vec()));
-                    at = to;
-                }
-            }
+            let trained = trained(&one.rows);
             assert_eq!(trained.len(), one.trajectory.turns.len());
             let before = seen.len();
             seen.retain(|reply| !trained.contains(reply));

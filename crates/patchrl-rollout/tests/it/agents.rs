@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use patchrl_agent::{AgentConfig, Call, Calling, End, Reply, ToolCall, Trajectory, tool_specs};
 use patchrl_reward::{Mode, Outcome};
 use patchrl_rollout::{Action, Environment};
+use patchrl_sandbox::{Tier, TierChoice};
 use serde_json::json;
 
 use crate::bench::{Bench, call};
@@ -69,6 +70,31 @@ pub(crate) fn every_tool_solves_a_task_and_it_replays(bench: &Bench) {
     let (again, judged) = bench.play_policy(&read.script(), &config);
     assert_eq!(again, played);
     assert_eq!((judged.outcome, judged.reward), (judgement.outcome, judgement.reward));
+}
+
+/// Where the tree is a copy under another path, the model sees the same bytes.
+pub(crate) fn every_tier_shows_the_same(bench: &Bench) {
+    let config = AgentConfig::default();
+    let look = call(
+        r#"{"tool": "run", "command": "pwd; python3 -c 'import textkit; print(textkit.__file__)'"}"#,
+    );
+    let replies: Vec<Reply> = std::iter::once(look).chain(script()).collect();
+    let (here, judgement) = bench.play(replies.clone(), &config);
+    assert_eq!(judgement.outcome, Outcome::Resolved);
+    let shown = &here.trajectory.turns[0].observed.text;
+    assert_eq!(shown, "/workspace\n/workspace/textkit/__init__.py\n");
+    for tier in [Tier::Landlock, Tier::None] {
+        let other = match Bench::start(TierChoice::Exactly(tier)) {
+            Ok(other) => other,
+            Err(why) => {
+                println!("skipped {tier}: {why}");
+                continue;
+            }
+        };
+        let (there, judgement) = other.play(replies.clone(), &config);
+        assert_eq!(there, here, "{tier}");
+        assert_eq!(judgement.outcome, Outcome::Resolved, "{tier}");
+    }
 }
 
 pub(crate) fn native_calls_do_the_same(bench: &Bench) {

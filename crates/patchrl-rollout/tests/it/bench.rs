@@ -18,9 +18,9 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    pub(crate) fn start() -> Result<Self, String> {
+    pub(crate) fn start(tier: TierChoice) -> Result<Self, String> {
         let folder = tempfile::tempdir().unwrap();
-        let sandbox = Local::start(TierChoice::Auto, &folder.path().join("state"))
+        let sandbox = Local::start(tier, &folder.path().join("state"))
             .map_err(|e| format!("no sandbox here: {e}"))?;
         patchrl_sandbox::python::find_interpreter(None).map_err(|_| "no python3 here")?;
         let limits = Limits { wall: Duration::from_mins(1), ..Limits::default() };

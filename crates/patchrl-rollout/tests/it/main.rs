@@ -15,11 +15,13 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use bench::Bench;
+use patchrl_sandbox::TierChoice;
 
 type Test = (&'static str, fn(&Bench));
 
-const TESTS: [Test; 7] = [
+const TESTS: [Test; 8] = [
     ("every_tool_solves_a_task", agents::every_tool_solves_a_task_and_it_replays),
+    ("every_tier_shows_the_same", agents::every_tier_shows_the_same),
     ("native_calls_do_the_same", agents::native_calls_do_the_same),
     ("the_gym_pays_at_the_end", agents::the_gym_pays_at_the_end),
     ("ends_are_told_apart", agents::ends_are_told_apart),
@@ -39,7 +41,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let wanted: Vec<&String> = args.iter().filter(|arg| !arg.starts_with("--")).collect();
-    let bench = match Bench::start() {
+    let bench = match Bench::start(TierChoice::Auto) {
         Ok(bench) => bench,
         Err(why) => {
             println!("skipped: {why}");
