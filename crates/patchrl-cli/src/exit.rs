@@ -2,6 +2,7 @@
 
 use patchrl_model::ModelError;
 use patchrl_reward::PrepareError;
+use patchrl_rollout::RolloutError;
 use patchrl_sandbox::SandboxError;
 use patchrl_task::TaskError;
 use patchrl_train::TrainError;
@@ -65,6 +66,9 @@ pub(crate) fn explain(error: &anyhow::Error) -> (Exit, Option<String>) {
                 exit = Exit::Usage;
             }
             hint = hint.or_else(|| e.hint());
+        }
+        if let Some(e) = cause.downcast_ref::<RolloutError>() {
+            hint = hint.or_else(|| e.hint().map(str::to_owned));
         }
         if let Some(e) = cause.downcast_ref::<TrainError>() {
             if e.is_usage() {

@@ -38,3 +38,13 @@ pub enum RolloutError {
     #[error("the id of problem `{0}` is not made of letters, digits, `_`, `.`, `-`, `+` and `/`")]
     ProblemId(String),
 }
+
+impl RolloutError {
+    /// What the user can do now, where only they can.
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            Self::Policy(patchrl_agent::PolicyFault::Fatal { hint, .. }) => Some(hint),
+            _ => None,
+        }
+    }
+}

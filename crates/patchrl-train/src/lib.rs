@@ -106,6 +106,7 @@ impl TrainError {
             Self::Checkpoint { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 Some("free some space, then run the same command with `--resume`: the last whole checkpoint is untouched".into())
             }
+            Self::Rollout(error) => error.hint().map(str::to_owned),
             Self::NotFinite(_) => Some("lower `--lr`, then `--resume` from the last checkpoint".into()),
             Self::OtherConfig(_) => {
                 Some("use the settings in the run's config.yaml, or another `--run`".into())

@@ -417,6 +417,14 @@ mod tests {
     }
 
     #[test]
+    fn the_shipped_rounds_are_two_of_three_stages() {
+        let stages = planned(include_str!("../../../../configs/rounds.yaml")).unwrap();
+        let kinds: Vec<Kind> = stages.iter().map(|stage| stage.kind).collect();
+        assert_eq!(kinds, [Kind::Rollout, Kind::Sft, Kind::Grpo].repeat(2));
+        assert!(stages.iter().all(|stage| stage.settings.agent.is_some()));
+    }
+
+    #[test]
     fn settings_of_a_stage_go_over_the_shared_ones() {
         let text = "shared: { train: { seed: 3, sft: { steps: 9, lr: 1.0e-3 } } }\n\
              stages: [{ kind: sft, settings: { train: { sft: { steps: 2 } } } }, { kind: grpo }]\n";

@@ -56,7 +56,7 @@ pub(crate) fn every_tool_solves_a_task_and_it_replays(bench: &Bench) {
     assert!(shown(3).contains("   19     return text[: width - 3]"), "{}", shown(3));
     assert!(shown(4).contains("no call") && shown(4).contains("```tool"), "{}", shown(4));
     assert_eq!(shown(6), "'hi...'\n");
-    assert!(shown(8).contains("FAILED") && shown(8).contains("in 0.000s"), "{}", shown(8));
+    assert!(shown(8).contains("FAILED") && shown(8).contains("in 0.00s"), "{}", shown(8));
     assert_eq!(shown(9), "textkit/words.py changed at line 19\n");
     assert_eq!(shown(10), "'hi'\n");
     assert!(shown(11).contains("OK"), "{}", shown(11));
