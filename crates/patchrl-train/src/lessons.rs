@@ -75,10 +75,10 @@ impl Lessons {
     ) -> Result<Option<HeldOutLoss>, TrainError> {
         let (mut tokens, mut taken) = (0, Vec::new());
         for example in &self.held_out {
-            if tokens > 0 && tokens + example.answer.len() > max_tokens {
+            if tokens > 0 && tokens + example.counted() > max_tokens {
                 break;
             }
-            tokens += example.answer.len();
+            tokens += example.counted();
             taken.push(example);
         }
         if tokens == 0 {
