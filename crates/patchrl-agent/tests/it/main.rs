@@ -3,5 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod anew;
+mod properties;
 mod retokenization;
 mod thinking;
