@@ -148,26 +148,37 @@ impl Episode {
         let several = calls.len() > 1;
         let room = self.desk.config.observation_bytes / calls.len().max(1);
         let (mut text, mut complaint, mut done) = (String::new(), None, false);
-        for call in &calls {
+        for (at, call) in calls.iter().enumerate() {
             if several {
                 text.push_str(&format!("[{}]\n", action::named(&call.tool)));
             }
-            match tools::act(&mut self.desk, call) {
+            let failed = match tools::act(&mut self.desk, call) {
                 Ok(shown) => {
                     done = true;
                     text.push_str(&cut(&shown, room));
+                    false
                 }
                 Err(Failure::Refused(why)) => {
                     done = true;
                     text.push_str(&cut(&why, room));
+                    true
                 }
                 Err(Failure::Malformed(why)) => {
                     text.push_str(&cut(&why, room));
                     complaint.get_or_insert(why);
+                    true
                 }
-                Err(Failure::Lost(why)) => self.stop(End::Lost { why }),
+                Err(Failure::Lost(why)) => {
+                    self.stop(End::Lost { why });
+                    true
+                }
+            };
+            let left = calls.len() - at - 1;
+            // What was meant to follow an edit is not meant to follow none.
+            if failed && left > 0 {
+                text.push_str(&format!("[{left} calls after it were not carried out]\n"));
             }
-            if self.end.is_some() || self.desk.submitted {
+            if failed || self.desk.submitted {
                 break;
             }
         }

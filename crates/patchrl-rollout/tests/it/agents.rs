@@ -152,6 +152,21 @@ pub(crate) fn the_gym_pays_at_the_end(bench: &Bench) {
     assert_eq!(step.info.judgement.unwrap().outcome, Outcome::Unchanged);
 }
 
+pub(crate) fn nothing_follows_a_call_that_failed(bench: &Bench) {
+    let block = |search: &str| {
+        format!(
+            "### textkit/words.py\n<<<<<<< SEARCH\n{search}\n=======\n    x = 1\n>>>>>>> REPLACE\n\
+             ```tool\n{{\"tool\": \"submit\"}}\n```"
+        )
+    };
+    let replies =
+        [Reply::said(block("no such line")), Reply::said(block("def shorten(text, width):"))];
+    let (played, _) = bench.play(replies, &AgentConfig::default());
+    let shown = &played.trajectory.turns[0].observed.text;
+    assert!(shown.contains("[1 calls after it were not carried out]"), "{shown}");
+    assert_eq!((played.trajectory.turns.len(), &played.trajectory.end), (2, &End::Submitted));
+}
+
 pub(crate) fn ends_are_told_apart(bench: &Bench) {
     let look = || call(r#"{"tool": "view", "path": "README.md"}"#);
     let sleep = || call(r#"{"tool": "run", "command": "sleep 5"}"#);

@@ -19,11 +19,12 @@ use patchrl_sandbox::TierChoice;
 
 type Test = (&'static str, fn(&Bench));
 
-const TESTS: [Test; 8] = [
+const TESTS: [Test; 9] = [
     ("every_tool_solves_a_task", agents::every_tool_solves_a_task_and_it_replays),
     ("every_tier_shows_the_same", agents::every_tier_shows_the_same),
     ("native_calls_do_the_same", agents::native_calls_do_the_same),
     ("the_gym_pays_at_the_end", agents::the_gym_pays_at_the_end),
+    ("nothing_follows_a_failure", agents::nothing_follows_a_call_that_failed),
     ("ends_are_told_apart", agents::ends_are_told_apart),
     ("hostile_actions_end_as_data", hostile::hostile_actions_end_as_data),
     ("the_judge_is_not_fooled", hostile::the_judge_is_not_fooled),
