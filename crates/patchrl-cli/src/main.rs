@@ -6,6 +6,7 @@
 mod commands;
 mod console;
 mod exit;
+mod gather;
 mod jsonl;
 mod printer;
 mod problems;

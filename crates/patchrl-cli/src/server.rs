@@ -1,6 +1,6 @@
 //! The server that draws, as the settings have it.
 //!
-//! Owns opening it, with the key out of the environment, and what is compared before it is trusted
+//! Owns opening it, with the key out of the environment, who is asked, and what is compared before it is trusted
 //! with a run.
 
 use std::path::Path;
@@ -8,9 +8,11 @@ use std::path::Path;
 use patchrl_agent::PolicyFault;
 use patchrl_model::Policy;
 use patchrl_rollout::openai::{Compared, OpenAi, compare_tokenizers};
-use patchrl_rollout::{Handover, Remote};
+use patchrl_rollout::{Drawer, Handover, Remote};
 
+use crate::console::Console;
 use crate::exit::usage;
+use crate::session::{self, Session};
 use crate::settings::{Environment, Settings};
 
 /// The server of the settings, if they name one.
@@ -24,6 +26,27 @@ pub(crate) fn open(settings: &Settings) -> anyhow::Result<Option<OpenAi>> {
         None => None,
     };
     OpenAi::open(config, key, &settings.sampling).map(Some).map_err(fault)
+}
+
+/// Who answers: the server of the settings, if they name one, or the model. A server that is asked
+/// without a model here (`named` is false) is asked in its own words.
+pub(crate) fn who(
+    session: &Session<'_>,
+    named: bool,
+    console: &mut Console,
+) -> anyhow::Result<Box<dyn Drawer>> {
+    // The server first: it is soon said that it is not there.
+    let server = open(session.settings)?;
+    let mut load = || -> anyhow::Result<Policy> {
+        let path = session.find_model(console)?;
+        console.say(&format!("loading {}", path.display()));
+        session::load_policy(&path)
+    };
+    Ok(match server {
+        None => Box::new(load()?),
+        Some(server) if named => Box::new(Remote::of(server, &load()?)),
+        Some(server) => Box::new(Remote::new(server)),
+    })
 }
 
 /// A server and the way of weights to it, for a run that trains `policy`.

@@ -111,7 +111,9 @@ impl<'a> Session<'a> {
 
     /// Tasks as something to learn from, judged here.
     pub(crate) fn material<'m>(&'m self, ready: &'m [Ready]) -> Material<'m> {
-        Material::Tasks { ready, judge: &self.judge, prompt: &self.settings.prompt }
+        let settings = self.settings;
+        let agent = settings.agent.as_ref();
+        Material::Tasks { ready, judge: &self.judge, prompt: &settings.prompt, agent }
     }
 
     /// Make tasks ready: trees, interpreters, environments.
@@ -165,6 +167,7 @@ impl<'a> Session<'a> {
                 prompt: &settings.prompt,
                 sampling: &sampling,
                 judge: &self.judge,
+                agent: settings.agent.as_ref(),
             },
             samples,
             seed: settings.train.seed,

@@ -7,7 +7,7 @@ mod mission;
 
 use std::path::{Path, PathBuf};
 
-use patchrl_agent::PromptConfig;
+use patchrl_agent::{AgentConfig, PromptConfig};
 use patchrl_eval::EvalConfig;
 use patchrl_model::Scratch;
 use patchrl_reward::RewardConfig;
@@ -52,6 +52,9 @@ pub(crate) struct Settings {
     pub(crate) mbpp: MbppData,
     /// The reward's numbers, its components and its guard.
     pub(crate) reward: RewardConfig,
+    /// Answers are episodes of an agent with tools, within these budgets, and not of one turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) agent: Option<AgentConfig>,
     /// How tasks are put to the model.
     pub(crate) prompt: PromptConfig,
     /// How answers are drawn.
@@ -131,6 +134,7 @@ impl Default for Settings {
             chats: None,
             mbpp: MbppData::default(),
             reward: RewardConfig::default(),
+            agent: None,
             prompt: PromptConfig::default(),
             sampling: SamplingConfig::default(),
             rollout: RolloutConfig::default(),
@@ -282,6 +286,17 @@ impl Settings {
         self.train.check().map_err(|why| wrong(why.replacen('`', "`train.", 1)))?;
         self.sampling.check().map_err(wrong)?;
         self.rollout.check().map_err(wrong)?;
+        if let Some(agent) = &self.agent {
+            agent.check().map_err(wrong)?;
+            let swerl = |phase: &PhaseConfig| phase.mode == patchrl_reward::Mode::Swerl;
+            if self.train.curriculum.iter().any(swerl) {
+                return Err(wrong(
+                    "`agent` and the reward `swerl` do not go together: it reads the text of an \
+                     answer, and an agent leaves files"
+                        .into(),
+                ));
+            }
+        }
         if let Some(sizes) = &self.from_scratch {
             sizes.check().map_err(|why| wrong(why.replacen('`', "`from_scratch.", 1)))?;
         }

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use patchrl_agent::{function_answer, function_messages};
 use patchrl_model::{Message, Policy, Scratch};
-use patchrl_reward::{Checker, Problem};
+use patchrl_reward::{Checker, Mode, Problem};
+use patchrl_rollout::{Counts, Harvest, Keep};
 use patchrl_sandbox::{Local, python};
 use patchrl_telemetry::{Event, Telemetry};
 use patchrl_train::{Chats, Material, Text};
@@ -17,6 +18,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::console::Console;
 use crate::exit::usage;
+use crate::gather::{Gatherer, Who};
 use crate::problems::{self, Part};
 use crate::session::{self, Session};
 use crate::settings::{Environment, Settings};
@@ -34,6 +36,8 @@ pub(crate) enum Kind {
     Mbpp,
     /// Tasks, with GRPO.
     Grpo,
+    /// Tasks, answered and not trained on: what is kept is there to be learnt from.
+    Rollout,
 }
 
 impl Kind {
@@ -43,6 +47,7 @@ impl Kind {
             Self::Sft => "sft",
             Self::Mbpp => "mbpp",
             Self::Grpo => "grpo",
+            Self::Rollout => "rollout",
         }
     }
 
@@ -72,6 +77,8 @@ pub(crate) enum Ended {
     Trained(PathBuf),
     /// Images were prepared, and nothing was trained.
     Prepared,
+    /// Answers were gathered, and nothing was trained.
+    Gathered(Counts),
 }
 
 /// A stage that is about to run.
@@ -86,7 +93,26 @@ pub(crate) struct Stage<'a> {
     /// Train also on tasks that were found unfit.
     pub(crate) allow_invalid: bool,
     pub(crate) images: Images,
+    /// What a `rollout` gathers.
+    pub(crate) gather: Gather,
 }
+
+/// How many answers a `rollout` asks for, and which it keeps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gather {
+    pub(crate) samples: u32,
+    pub(crate) keep: Keep,
+    pub(crate) round: u32,
+}
+
+impl Default for Gather {
+    fn default() -> Self {
+        Self { samples: 1, keep: Keep::Resolved, round: 0 }
+    }
+}
+
+/// What a `rollout` writes into its folder.
+pub(crate) const GATHERED: &str = "chats.jsonl";
 
 impl Stage<'_> {
     /// Train to the end and draw the report.
@@ -96,6 +122,7 @@ impl Stage<'_> {
             Kind::Pretrain => self.pretrain(console)?,
             Kind::Sft if self.settings.chats.is_some() => self.chats(console)?,
             Kind::Mbpp => self.mbpp(console)?,
+            Kind::Rollout => return Ok(Ended::Gathered(self.gather(console)?)),
             Kind::Sft | Kind::Grpo => match self.tasks(console)? {
                 Some(telemetry) => telemetry,
                 None => return Ok(Ended::Prepared),
@@ -103,6 +130,34 @@ impl Stage<'_> {
         };
         telemetry.emit(&Event::RunEnded { seconds: started.elapsed().as_secs_f64() })?;
         Ok(Ended::Trained(patchrl_telemetry::render_report(self.dir)?))
+    }
+
+    /// Answers of the model as it is; what was tried before a stop is not tried again.
+    fn gather(&self, console: &mut Console) -> anyhow::Result<Counts> {
+        let settings = self.settings;
+        let session = Session::open(settings, self.environment)?;
+        let mut tasks = session.tasks(session::is_train)?;
+        if settings.train_limit > 0 {
+            tasks.truncate(settings.train_limit);
+        }
+        fs_err::create_dir_all(self.dir)?;
+        let harvest = Harvest::open(&self.dir.join(GATHERED), self.gather.keep)?;
+        let samples = self.gather.samples;
+        tasks.retain(|task| (0..samples).any(|n| !harvest.is_done(task.id.as_str(), n)));
+        let policy = session::load_policy(&session.find_model(console)?)?;
+        let ready = session.prepare(&tasks, console)?;
+        let mut gatherer = Gatherer {
+            session: &session,
+            who: Who::Model(Box::new(policy)),
+            harvest,
+            turns: None,
+            samples,
+            mode: Mode::Tests,
+            label: settings.model.clone(),
+            round: self.gather.round,
+        };
+        gatherer.gather(&ready, console)?;
+        Ok(gatherer.harvest.counts())
     }
 
     fn pretrain(&self, console: &mut Console) -> anyhow::Result<Telemetry> {

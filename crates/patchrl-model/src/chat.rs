@@ -153,10 +153,10 @@ impl fmt::Debug for ChatTemplate {
 }
 
 /// A private-use character that no special token contains and no template looks for.
-const MARK: char = '\u{10FFFD}';
+pub(crate) const MARK: char = '\u{10FFFD}';
 
 /// Put a mark after the first character of every special token in `text`.
-fn defuse(text: &str, specials: &[String]) -> String {
+pub(crate) fn defuse(text: &str, specials: &[String]) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
@@ -171,7 +171,7 @@ fn defuse(text: &str, specials: &[String]) -> String {
 
 /// Tokens of a rendered text whose messages were defused: cut at the template's special tokens,
 /// and take the marks out of what lies between them.
-fn encode_defused(tokenizer: &Tokenizer, text: &str, specials: &[String]) -> Vec<u32> {
+pub(crate) fn encode_defused(tokenizer: &Tokenizer, text: &str, specials: &[String]) -> Vec<u32> {
     let mut tokens = Vec::new();
     let mut plain = String::new();
     let mut rest = text;

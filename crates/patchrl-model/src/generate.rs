@@ -44,12 +44,14 @@ pub struct Request<'a> {
     /// Texts beside the prompt that answers may copy from. The model does not see them; they
     /// change the time that sampling takes, and nothing else.
     pub also: Vec<Vec<u32>>,
+    /// Tokens of each sample, beside the limit of all.
+    pub most: usize,
 }
 
 impl<'a> Request<'a> {
     /// A request whose answers may copy from the prompt, themselves and each other.
     pub fn new(prompt: &'a [u32], seeds: impl IntoIterator<Item = u64>) -> Self {
-        Self { prompt, seeds: seeds.into_iter().collect(), also: Vec::new() }
+        Self { prompt, seeds: seeds.into_iter().collect(), also: Vec::new(), most: usize::MAX }
     }
 }
 
@@ -175,7 +177,7 @@ fn limits(
         .iter()
         .map(|request| match limit.saturating_sub(request.prompt.len()) {
             0 => Err(ModelError::TooLong { tokens: request.prompt.len() + 1, limit }),
-            room => Ok(room.min(sampling.max_new_tokens)),
+            room => Ok(room.min(sampling.max_new_tokens).min(request.most.max(1))),
         })
         .collect()
 }

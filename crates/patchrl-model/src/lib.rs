@@ -9,6 +9,8 @@ mod attention;
 #[cfg(not(feature = "double"))]
 mod chat;
 mod config;
+#[cfg(not(feature = "double"))]
+mod continuation;
 mod cost;
 #[cfg(not(feature = "double"))]
 mod decode;
@@ -49,6 +51,8 @@ mod weights;
 #[cfg(not(feature = "double"))]
 pub use chat::{ChatTemplate, Day, Message};
 pub use config::{Config, Family, Window};
+#[cfg(not(feature = "double"))]
+pub use continuation::Said;
 pub use cost::{Lengths, update_flops};
 #[cfg(not(feature = "double"))]
 pub use diff_forms::diff_forms;

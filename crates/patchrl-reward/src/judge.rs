@@ -58,7 +58,7 @@ impl Default for Settings {
 
 /// Judges answers. Shared by all threads of a run.
 pub struct Judge {
-    places: Places,
+    places: Arc<Places>,
     settings: Settings,
     seen: Mutex<BTreeMap<Key, Verdict>>,
 }
@@ -70,6 +70,15 @@ pub struct Answer<'a> {
     pub text: &'a str,
     /// It was cut off at its token limit.
     pub truncated: bool,
+}
+
+/// The files that an agent left, as an answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Work<'a> {
+    /// What differs from the base tree.
+    pub changes: &'a Changes,
+    /// It was stopped before it said that it is done.
+    pub unfinished: bool,
 }
 
 /// The known answer, for presets that compare with it.
@@ -91,7 +100,8 @@ pub(crate) enum Likeness {
 /// An answer that passed the gates.
 struct Pending<'a> {
     mode: Mode,
-    answer: &'a str,
+    /// Its text; an agent's work has none.
+    answer: Option<&'a str>,
     parts: Parts,
     evidence: Evidence,
     changes: Changes,
@@ -114,7 +124,7 @@ impl Judge {
     /// A judge that runs the tests of tasks with an image in containers.
     pub fn with_places(places: Places, mut settings: Settings) -> Self {
         settings.limits.output = settings.limits.output.max(Bytes::mib(16));
-        Self { places, settings, seen: Mutex::new(BTreeMap::new()) }
+        Self { places: Arc::new(places), settings, seen: Mutex::new(BTreeMap::new()) }
     }
 
     /// The numbers and policies of this judge.
@@ -137,7 +147,32 @@ impl Judge {
     /// Judge the answers of one task, in order. Answers that lead to the same
     /// tree are tested once; at most `workers` test runs go on at a time.
     pub fn judge_group(&self, ready: &Ready, answers: &[Answer<'_>], mode: Mode) -> Vec<Judgement> {
-        let gates: Vec<Gate<'_>> = answers.iter().map(|a| self.gate(ready, *a, mode)).collect();
+        self.settle(ready, answers.iter().map(|a| self.gate(ready, *a, mode)).collect())
+    }
+
+    /// Judge what agents made of the files of one task, in order. Each is tested on a fresh tree:
+    /// nothing that ran while the agent worked has any part in it.
+    pub fn judge_works(&self, ready: &Ready, works: &[Work<'_>], mode: Mode) -> Vec<Judgement> {
+        self.settle(ready, works.iter().map(|work| self.gate_work(ready, *work, mode)).collect())
+    }
+
+    /// Where tests run.
+    pub fn places(&self) -> &Arc<Places> {
+        &self.places
+    }
+
+    /// Test runs at the same time.
+    pub fn workers(&self) -> usize {
+        self.settings.workers
+    }
+
+    /// The limits of one test run.
+    pub fn limits(&self) -> &Limits {
+        &self.settings.limits
+    }
+
+    /// Run what passed its gate, each tree once.
+    fn settle(&self, ready: &Ready, gates: Vec<Gate<'_>>) -> Vec<Judgement> {
         let mut trees: BTreeMap<Key, (&Changes, Needs)> = BTreeMap::new();
         for pending in gates.iter().flatten() {
             trees.entry(pending.key).or_insert((&pending.changes, pending.needs));
@@ -167,7 +202,7 @@ impl Judge {
         let key = self.key(ready, changes, needs);
         let pending = Pending {
             mode: Mode::Tests,
-            answer: "",
+            answer: None,
             parts: Parts { applied: !changes.is_empty(), ..Parts::default() },
             evidence: Evidence::default(),
             changes: changes.clone(),
@@ -210,7 +245,58 @@ impl Judge {
                     oracle(ready, |oracle| preset::similarity::likeness(&edit, oracle, autojunk));
                 Err(Box::new(self.alike(mode, likeness, false, evidence)))
             }
-            _ => self.gate_files(ready, answer.text, &edit, mode, evidence),
+            _ => self.gate_edit(ready, answer.text, &edit, mode, evidence),
+        }
+    }
+
+    /// The gates of an agent's work. What was said on the way to it is nothing to them.
+    fn gate_work<'a>(&self, ready: &Ready, work: Work<'_>, mode: Mode) -> Gate<'a> {
+        let evidence = Evidence { truncated: work.unfinished, ..Evidence::default() };
+        let valid_diff = !work.changes.is_empty();
+        let parts = Parts { valid_diff, ..Parts::default() };
+        let done =
+            |outcome| Err(Box::new(self.close(mode, outcome, parts, Vec::new(), evidence.clone())));
+        match mode {
+            _ if work.changes.is_empty() && work.unfinished => done(Outcome::Truncated),
+            _ if work.changes.is_empty() => done(Outcome::Unchanged),
+            Mode::Syntax => done(Outcome::WellFormed),
+            Mode::Swerl => done(Outcome::Lost {
+                why: "the reward `swerl` reads an answer's text, and an agent gives none"
+                    .to_owned(),
+            }),
+            Mode::Similarity => {
+                let edit = patchrl_patch::unified(work.changes, &ready.tree())
+                    .map_err(|e| e.to_string())
+                    .and_then(|text| patchrl_patch::Patch::parse(&text).map_err(|e| e.to_string()));
+                let edit = match edit {
+                    Ok(patch) => Edit::Diff(patch),
+                    Err(why) => return done(Outcome::Malformed { why }),
+                };
+                let autojunk = self.settings.reward.autojunk;
+                let likeness =
+                    oracle(ready, |oracle| preset::similarity::likeness(&edit, oracle, autojunk));
+                Err(Box::new(self.alike(mode, likeness, false, evidence)))
+            }
+            _ => match fits(work.changes.clone()) {
+                Err(outcome) => done(outcome),
+                Ok(changes) => self.gate_files(ready, None, (changes, parts), mode, evidence),
+            },
+        }
+    }
+
+    /// The gates of an edit that was found in an answer.
+    fn gate_edit<'a>(
+        &self,
+        ready: &Ready,
+        answer: &'a str,
+        edit: &Edit,
+        mode: Mode,
+        evidence: Evidence,
+    ) -> Gate<'a> {
+        let parts = Parts { valid_diff: has_change(edit), ..Parts::default() };
+        match apply(edit, &ready.tree()) {
+            Ok(changes) => self.gate_files(ready, Some(answer), (changes, parts), mode, evidence),
+            Err(outcome) => Err(Box::new(self.close(mode, outcome, parts, Vec::new(), evidence))),
         }
     }
 
@@ -218,20 +304,15 @@ impl Judge {
     fn gate_files<'a>(
         &self,
         ready: &Ready,
-        answer: &'a str,
-        edit: &Edit,
+        answer: Option<&'a str>,
+        (changes, mut parts): (Changes, Parts),
         mode: Mode,
         mut evidence: Evidence,
     ) -> Gate<'a> {
-        let mut parts = Parts { valid_diff: has_change(edit), ..Parts::default() };
         let done = |outcome, parts, evidence| {
             Err(Box::new(self.close(mode, outcome, parts, Vec::new(), evidence)))
         };
         let tree = ready.tree();
-        let changes = match apply(edit, &tree) {
-            Ok(changes) => changes,
-            Err(outcome) => return done(outcome, parts, evidence),
-        };
         let read = patchrl_patch::unified(&changes, &tree)
             .and_then(|patch| Ok((patch, component::added(&changes, &tree)?)));
         let (patch, added) = match read {
@@ -365,7 +446,7 @@ impl Judge {
                 Source::Command { argv, deadline } => {
                     let asked = Asked {
                         instance_id: ready.task.id.as_str(),
-                        answer: pending.answer,
+                        answer: pending.answer.unwrap_or_default(),
                         patch: &pending.patch,
                         changes: &pending.changes,
                         tree: &ready.tree(),
@@ -393,7 +474,9 @@ impl Judge {
             Function::TypeCheck => f64::from(verdict.compiles == Some(true)),
             Function::StyleCheck => component::style(&pending.added),
             Function::FormatCheck => {
-                f64::from(component::is_form(pending.answer, self.settings.form))
+                // An agent's files have the form that was asked for.
+                let is_form = |answer| component::is_form(answer, self.settings.form);
+                f64::from(pending.answer.is_none_or(is_form))
             }
             Function::DiffSizePenalty => {
                 let gold = ready.oracle.as_ref().map_err(|e| no_oracle(e))?;
@@ -458,6 +541,11 @@ fn malformed(answer: Answer<'_>, why: String) -> Outcome {
 /// The files that an edit leaves, or what it came to instead.
 fn apply(edit: &Edit, tree: &FsTree) -> Result<Changes, Outcome> {
     let changes = edit.apply(tree).map_err(|fault| not_applied(&fault))?;
+    fits(changes)
+}
+
+/// Changes that can lie on a disk.
+fn fits(changes: Changes) -> Result<Changes, Outcome> {
     if changes.is_empty() {
         return Err(Outcome::Unchanged);
     }

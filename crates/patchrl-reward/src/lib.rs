@@ -27,7 +27,7 @@ pub use config::{Reward, RewardConfig, RewardFault};
 pub use error::PrepareError;
 pub use functions::{Checked, Checker, NoProblem, Problem, Shaping, code_of};
 pub use guard::{CodePolicy, FilePolicy, Guard, GuardConfig, PresetGuard};
-pub use judge::{Answer, Judge, Settings};
+pub use judge::{Answer, Judge, Settings, Work};
 pub use outcome::{Component, Evidence, Judgement, Outcome, Parts};
 pub use prepare::{Preparer, Ready};
 pub use preset::{Mode, UnknownMode};

@@ -10,11 +10,11 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use patchrl_patch::Changes;
+use patchrl_patch::{Changes, Entry, Mode};
 use patchrl_sandbox::host::{self, Trusted};
 use patchrl_sandbox::python::{self, Interpreter, VenvSpec};
-use patchrl_sandbox::{Docker, ImageName, ImagePlace, SandboxError, git};
-use patchrl_task::{Environment, Start, Task};
+use patchrl_sandbox::{Docker, FileWrite, ImageName, ImagePlace, Job, Limits, SandboxError, git};
+use patchrl_task::{Environment, Runner, Start, Task};
 use sha2::{Digest, Sha256};
 
 use crate::component;
@@ -295,6 +295,26 @@ impl Ready {
         &self.guard
     }
 
+    /// A job on this task's tree in its environment, without a command and without the tests
+    /// that decide: for what an agent runs.
+    pub fn bench(&self, limits: Limits) -> Job {
+        let mut job = Job::new(&self.base, Vec::<String>::new());
+        let planted = self.planted.iter();
+        job.writes = planted.map(|(path, it)| (path.clone(), it.as_ref().map(file))).collect();
+        job.env = self.variables();
+        job.read_only.clone_from(&self.read_only);
+        job.image.clone_from(&self.image);
+        job.limits = limits;
+        job
+    }
+
+    /// The command that runs the repository's own tests, all of them, and whether it takes files
+    /// to run after it. Names none of the files that decide.
+    pub fn own_tests(&self) -> (Vec<String>, bool) {
+        let argv = self.environment.test_argv(&self.python, "{workspace}", &[]);
+        (argv, self.environment.runner != Runner::Unittest)
+    }
+
     /// The test command for the sandbox, with its path words still in it.
     pub(crate) fn test_argv(&self) -> Vec<String> {
         self.environment.test_argv(&self.python, "{workspace}", &self.test_targets())
@@ -397,6 +417,15 @@ fn digest(parts: &[&[u8]]) -> String {
         hash.update(part);
     }
     hex(&hash.finalize()[..6])
+}
+
+/// A file of changes as a sandbox takes it.
+pub(crate) fn file(entry: &Entry) -> FileWrite {
+    FileWrite {
+        mode: if entry.mode == Mode::Executable { 0o755 } else { 0o644 },
+        bytes: entry.bytes.clone(),
+        symlink: entry.mode == Mode::Symlink,
+    }
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {

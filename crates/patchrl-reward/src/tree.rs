@@ -3,6 +3,7 @@
 //! Owns the way from a path in a patch to a file: relative, inside the base
 //! folder, never through a symbolic link. Read-only.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -26,6 +27,31 @@ impl FsTree {
     /// Is `path` a folder of this tree (not a link to one)?
     pub fn is_dir(&self, path: &str) -> bool {
         self.locate(path).ok().flatten().is_some_and(|(_, meta)| meta.is_dir())
+    }
+
+    /// Paths of all files and links, without what lies in folders of these names.
+    pub fn files(&self, without: &[&str]) -> io::Result<BTreeSet<String>> {
+        let mut found = BTreeSet::new();
+        let mut folders = vec![String::new()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs_err::read_dir(self.root.join(&folder))? {
+                let entry = entry?;
+                // A name that is not UTF-8 cannot stand in a patch of ours.
+                let Ok(name) = entry.file_name().into_string() else { continue };
+                if without.contains(&name.as_str()) {
+                    continue;
+                }
+                let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+                match entry.file_type()? {
+                    kind if kind.is_dir() => folders.push(path),
+                    kind if kind.is_file() || kind.is_symlink() => {
+                        found.insert(path);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// The file behind `path` and what it is; nothing where a parent is missing,
@@ -68,6 +94,10 @@ impl Tree for FsTree {
         }
         let mode = if is_executable(&meta) { Mode::Executable } else { Mode::Regular };
         Ok(Some(Entry { mode, bytes: fs_err::read(&file)? }))
+    }
+
+    fn is_directory(&self, path: &str) -> io::Result<bool> {
+        Ok(self.locate(path)?.is_some_and(|(_, meta)| meta.is_dir()))
     }
 }
 

@@ -113,7 +113,8 @@ pub fn validate(judge: &Judge, ready: &Ready, runs: u32) -> Validation {
     }
     let (before, gold) = rounds.swap_remove(0);
     let named = |it: &Fitness| problems.iter().any(|(fitness, _)| fitness == it);
-    let order = [Fitness::NoTests, Fitness::Lost, Fitness::Flaky, Fitness::TimedOut, Fitness::EmptyPasses];
+    let order =
+        [Fitness::NoTests, Fitness::Lost, Fitness::Flaky, Fitness::TimedOut, Fitness::EmptyPasses];
     let fitness = match order.into_iter().find(named) {
         Some(fitness) => fitness,
         None => problems.first().map_or(Fitness::Valid, |(fitness, _)| *fitness),

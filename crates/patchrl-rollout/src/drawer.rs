@@ -3,10 +3,11 @@
 //! Owns the question as training puts it, and what an answer is before it is judged. Who judges is
 //! no business of its.
 
+use patchrl_agent::{Calling, Voice};
 use patchrl_model::{Finish, Message, Policy, Request, Sample, diff_forms};
 use patchrl_task::TaskId;
 
-use crate::{At, Prompt, RolloutError, SamplingConfig, sample_seed};
+use crate::{At, Embedded, Prompt, RolloutError, SamplingConfig, sample_seed};
 
 /// Where an answer's tokens come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +49,16 @@ impl Drawn {
     }
 }
 
+/// The same one as an agent, turn by turn.
+pub struct Player<'a> {
+    /// Who answers.
+    pub policy: Box<dyn patchrl_agent::Policy + 'a>,
+    /// How its conversations become tokens, where that is ours to say.
+    pub voice: Option<Voice<'a>>,
+    /// How it calls tools.
+    pub calling: Calling,
+}
+
 /// Someone who answers prompts.
 pub trait Drawer: Sync {
     /// Tokens that a text takes.
@@ -60,6 +71,9 @@ pub trait Drawer: Sync {
     fn diff_forms(&self, _path: &str, _text: &str) -> Vec<Vec<u32>> {
         Vec::new()
     }
+
+    /// The same as an agent, whose weights are called `version` in records.
+    fn player<'a>(&'a self, sampling: &'a SamplingConfig, version: u64) -> Player<'a>;
 
     /// One group of answers to each prompt. `on_token` hears how many tokens came.
     fn draw(
@@ -84,6 +98,12 @@ impl Drawer for Policy {
 
     fn diff_forms(&self, path: &str, text: &str) -> Vec<Vec<u32>> {
         diff_forms(path, text, &self.tokenizer)
+    }
+
+    fn player<'a>(&'a self, sampling: &'a SamplingConfig, version: u64) -> Player<'a> {
+        let embedded = Embedded { policy: self, sampling, version };
+        let voice = Some(embedded.voice());
+        Player { policy: Box::new(embedded), voice, calling: Calling::Text }
     }
 
     fn draw(

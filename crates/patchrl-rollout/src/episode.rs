@@ -5,13 +5,13 @@
 
 use std::time::{Duration, Instant};
 
-use patchrl_agent::{Format, PromptConfig, SourceFile, messages};
+use patchrl_agent::{AgentConfig, Format, Played, PromptConfig, SourceFile, messages};
 use patchrl_model::{Finish, Message, Sample};
 use patchrl_patch::Tree as _;
 use patchrl_reward::{Answer, Evidence, FsTree, Judge, Judgement, Mode, Outcome, Parts, Ready};
 use patchrl_task::TaskId;
 
-use crate::{Drawer, Drawn, Origin, RolloutError, SamplingConfig};
+use crate::{Drawer, Drawn, EpisodeRoller, Origin, Player, RolloutError, SamplingConfig};
 
 /// A task as the policy will read it.
 #[derive(Clone, Debug)]
@@ -50,6 +50,9 @@ pub struct Attempt {
     pub versions: Vec<u64>,
     /// Where the tokens come from.
     pub origin: Origin,
+    /// The whole episode, where the answer is an agent's. Then `sample` holds what was sampled in
+    /// all of its turns, and `answer` its last words.
+    pub played: Option<Box<Played>>,
 }
 
 /// Where the time of a batch of groups went.
@@ -73,6 +76,8 @@ pub struct Roller<'a> {
     pub sampling: &'a SamplingConfig,
     /// Who says what they are worth.
     pub judge: &'a Judge,
+    /// Answers are episodes with tools, within these budgets; `prompt` is not used then.
+    pub agent: Option<&'a AgentConfig>,
 }
 
 /// The coordinates from which a batch's seeds come.
@@ -92,6 +97,22 @@ impl Roller<'_> {
         prompt(self.policy, self.prompt, ready)
     }
 
+    /// The same as agents.
+    fn episodes<'e>(
+        &'e self,
+        player: &'e Player<'e>,
+        config: &'e AgentConfig,
+    ) -> EpisodeRoller<'e> {
+        EpisodeRoller {
+            policy: &*player.policy,
+            voice: player.voice,
+            config,
+            calling: player.calling,
+            max_new_tokens: self.sampling.max_new_tokens,
+            judge: self.judge,
+        }
+    }
+
     /// The task's files in the form of diffs, for the sampler to copy from.
     fn diff_forms(&self, ready: &Ready) -> Result<Vec<Vec<u32>>, RolloutError> {
         let forms = |file: SourceFile| self.policy.diff_forms(&file.path, &file.text);
@@ -106,6 +127,10 @@ impl Roller<'_> {
         at: At,
         on_token: &mut dyn FnMut(usize),
     ) -> Result<(Vec<Group>, Spent), RolloutError> {
+        if let Some(agent) = self.agent {
+            let player = self.policy.player(self.sampling, at.step);
+            return self.episodes(&player, agent).roll(tasks, mode, at, on_token);
+        }
         let started = Instant::now();
         let mut prompts: Vec<Prompt> =
             tasks.iter().map(|ready| self.prompt(ready)).collect::<Result<_, _>>()?;
@@ -175,7 +200,7 @@ impl Ask<'_> {
                     None => judgements.next().unwrap_or_else(|| lost("it was not judged".into())),
                 };
                 let Drawn { sample, answer, versions, origin, .. } = drawn;
-                Attempt { sample, answer, judgement, versions, origin }
+                Attempt { sample, answer, judgement, versions, origin, played: None }
             };
             Group { prompt, attempts: drawn.into_iter().map(attempt).collect() }
         });
@@ -202,10 +227,19 @@ pub fn prompt(
     config: &PromptConfig,
     ready: &Ready,
 ) -> Result<Prompt, RolloutError> {
+    let chat = chat(policy, config, ready)?;
+    policy.prompt(ready.task.id.clone(), &chat)
+}
+
+/// The same as turns.
+pub fn chat(
+    policy: &dyn Drawer,
+    config: &PromptConfig,
+    ready: &Ready,
+) -> Result<Vec<Message>, RolloutError> {
     let files = sources(ready)?;
     let count = |text: &str| policy.count(text);
-    let chat = messages(&ready.task.problem_statement, &files, config, &count);
-    policy.prompt(ready.task.id.clone(), &chat)
+    Ok(messages(&ready.task.problem_statement, &files, config, &count))
 }
 
 /// The files the gold patch touches, as they are at the base commit. Files that

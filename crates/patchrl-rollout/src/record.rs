@@ -6,6 +6,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use patchrl_agent::Turn;
 use patchrl_model::Finish;
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +48,12 @@ pub struct Record {
     pub patch: Option<String>,
     /// The end of the tests' output, where they ran.
     pub test_log: Option<String>,
+    /// Why an agent's episode ended, as a machine word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<String>,
+    /// Its turns, with their tokens and masks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub turns: Vec<Turn>,
     /// The whole judgement: outcome with reasons, parts, evidence.
     pub judgement: serde_json::Value,
 }
@@ -125,6 +132,8 @@ fn record(
         advantage,
         patch: judgement.evidence.patch.clone(),
         test_log: judgement.evidence.test_log.clone(),
+        end: attempt.played.as_ref().map(|it| it.trajectory.end.as_str().to_owned()),
+        turns: attempt.played.as_ref().map(|it| it.trajectory.turns.clone()).unwrap_or_default(),
         judgement: serde_json::to_value(judgement).unwrap_or(serde_json::Value::Null),
     }
 }

@@ -3,12 +3,14 @@
 //! Owns the way from a prompt to a server's tokens and back: tokens go in and come out as they
 //! are, wherever the server says them; what it does not say is marked, never guessed in silence.
 
-use patchrl_agent::{PolicyFault, Question, Reply, Sampled};
+use patchrl_agent::{Calling, PolicyFault, Question, Reply, Sampled, Voice};
 use patchrl_model::{ChatTemplate, Finish, Message, Policy, Sample, Tokenizer};
 use patchrl_task::TaskId;
 
 use crate::openai::OpenAi;
-use crate::{At, Drawer, Drawn, Origin, Prompt, RolloutError, SamplingConfig, sample_seed};
+use crate::{
+    Api, At, Drawer, Drawn, Origin, Player, Prompt, RolloutError, SamplingConfig, sample_seed,
+};
 
 /// Characters of a token, for a budget where nobody can count.
 const CHARACTERS_PER_TOKEN: usize = 3;
@@ -136,6 +138,15 @@ impl Drawer for Remote {
             (chat.iter().map(turn).collect(), Vec::new())
         };
         Ok(Prompt { task, text, tokens, chat: chat.to_vec(), also: Vec::new() })
+    }
+
+    /// By `chat` the server renders conversations and has tools of its own.
+    fn player<'a>(&'a self, sampling: &'a SamplingConfig, _version: u64) -> Player<'a> {
+        let ours = self.language.as_ref().filter(|_| self.server.config().api != Api::Chat);
+        let stop = ours.map_or_else(Vec::new, |it| it.tokenizer.eos().to_vec());
+        let voice = ours.map(|it| Voice { chat: &it.chat, tokenizer: &it.tokenizer });
+        let calling = if voice.is_some() { Calling::Text } else { Calling::Native };
+        Player { policy: Box::new(self.server.drawing(sampling, stop)), voice, calling }
     }
 
     fn draw(

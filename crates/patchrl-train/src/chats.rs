@@ -1,12 +1,13 @@
 //! Conversations to learn from: JSON lines `{"messages": [{"role", "content"}]}`.
 //!
-//! Owns the form and its faults. Every turn of the assistant becomes one example: what comes
-//! before it is its prompt, tokenized as when the model is asked, and carries no loss.
+//! Owns the form and its faults. A conversation is one row of tokens: the assistant's turns are
+//! learnt, everything else is read, tokenized as when the model is asked. Where the template writes
+//! earlier turns in another way than they were read, a new row starts.
 
 use std::io::{BufRead as _, Read as _};
 use std::path::Path;
 
-use patchrl_model::{Message, Policy};
+use patchrl_model::{Message, Policy, Said};
 use patchrl_rollout::order;
 use serde::Deserialize;
 
@@ -56,7 +57,8 @@ impl Chats {
         if chats.is_empty() { Err(bad("it holds no chat".into())) } else { Ok(Self(chats)) }
     }
 
-    /// An example per turn of the assistant that has at most `max_tokens`. A `share` of the chats, drawn from `seed`, is held out.
+    /// The rows of every chat, up to `max_tokens` each. A `share` of the chats, drawn from `seed`,
+    /// is held out.
     pub(crate) fn lessons(
         &self,
         policy: &Policy,
@@ -67,14 +69,9 @@ impl Chats {
         let chats: Vec<Vec<Example>> = order(seed, 0, self.0.len())
             .into_iter()
             .map(|at| {
-                let chat = &self.0[at];
-                let turns = (0..chat.len()).filter(|&at| is_assistant(&chat[at]));
-                let mut examples: Vec<Example> =
-                    turns.map(|at| turn(policy, chat, at)).collect::<Result<_, _>>()?;
-                let all = examples.len();
-                examples.retain(|it| it.prompt.len() + it.answer.len() <= max_tokens);
-                too_long += all - examples.len();
-                Ok(examples)
+                let (rows, left_out) = rows(policy, &self.0[at], max_tokens)?;
+                too_long += left_out;
+                Ok(rows)
             })
             .collect::<Result<_, TrainError>>()?;
         let (trained, held_out) = hold_out(chats, share);
@@ -99,12 +96,60 @@ fn is_assistant(message: &Message) -> bool {
     message.role == "assistant"
 }
 
-/// The turn at `at` as an answer to all before it.
-fn turn(policy: &Policy, chat: &[Message], at: usize) -> Result<Example, TrainError> {
-    let prompt = policy.prompt(&chat[..at])?;
-    let mut answer = policy.tokenizer.encode(&chat[at].content);
-    answer.extend(policy.tokenizer.eos().first());
-    Ok(Example { prompt, answer })
+/// The rows of a chat, and how many of its turns are too far from its start to fit.
+fn rows(
+    policy: &Policy,
+    chat: &[Message],
+    max_tokens: usize,
+) -> Result<(Vec<Example>, usize), TrainError> {
+    let turns: Vec<usize> = (0..chat.len()).filter(|&at| is_assistant(&chat[at])).collect();
+    let mut rows: Vec<Example> = Vec::new();
+    let mut left_out = 0;
+    // The turn that the last row ends with.
+    let mut last = None;
+    for &at in &turns {
+        let mut answer = policy.tokenizer.encode(&chat[at].content);
+        answer.extend(policy.tokenizer.eos().first());
+        let rest = match last {
+            Some(before) => between(policy, chat, (before, at))?,
+            None => None,
+        };
+        let row = match (rest, rows.last_mut()) {
+            (Some(rest), Some(row)) => {
+                let len = row.prompt.len() + row.answer.len() + rest.len() + answer.len();
+                if len <= max_tokens {
+                    row.mask.resize(row.mask.len() + rest.len(), false);
+                    row.mask.resize(row.mask.len() + answer.len(), true);
+                    row.answer.extend(rest);
+                    row.answer.extend(answer);
+                    last = Some(at);
+                    continue;
+                }
+                None
+            }
+            _ => Some(Example::whole(policy.prompt(&chat[..at])?, answer)),
+        };
+        match row.filter(|it| it.prompt.len() + it.answer.len() <= max_tokens) {
+            Some(row) => {
+                rows.push(row);
+                last = Some(at);
+            }
+            None => left_out += 1,
+        }
+    }
+    Ok((rows, left_out))
+}
+
+/// What is read between the turns at `before` and `at`, after the first's stop token.
+fn between(
+    policy: &Policy,
+    chat: &[Message],
+    (before, at): (usize, usize),
+) -> Result<Option<Vec<u32>>, TrainError> {
+    let text = chat[before].content.as_str();
+    let said = Said { text, last: policy.tokenizer.eos().first().copied() };
+    let after = &chat[before..at];
+    Ok(policy.chat.continuation(&policy.tokenizer, &chat[..before], said, after)?)
 }
 
 #[cfg(test)]
@@ -123,27 +168,37 @@ mod tests {
     }
 
     #[test]
-    fn every_turn_of_the_assistant_is_an_example_after_its_prompt() {
+    fn the_turns_of_the_assistant_are_learnt_and_the_rest_is_read() {
         let chats = read(&format!("{LINE}\n\n{LINE}\n")).unwrap();
         assert_eq!(chats.0.len(), 2);
         let sizes =
             Scratch { vocab: 259, hidden: 8, heads: 2, layers: 1, ffn: 8, ..Scratch::default() };
         let policy = Policy::from_scratch(&sizes, &["x"], 0).unwrap();
         let lessons = chats.lessons(&policy, 1000, (0, 0.4)).unwrap();
-        assert_eq!((lessons.trained.len(), lessons.held_out.len(), lessons.too_long), (2, 2, 0));
-        let second = &lessons.trained[1];
+        assert_eq!((lessons.trained.len(), lessons.held_out.len(), lessons.too_long), (1, 1, 0));
+        let row = &lessons.trained[0];
         let text = |tokens: &[u32]| policy.tokenizer.decode_with_special(tokens);
-        assert_eq!(text(&second.answer), "d<|im_end|>");
         assert_eq!(
-            text(&second.prompt),
-            "<|im_start|>user\na<|im_end|><|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n\
-             <|im_start|>user\nc<|im_end|>\n<|im_start|>assistant\n"
+            text(&row.prompt),
+            "<|im_start|>user\na<|im_end|><|im_end|>\n<|im_start|>assistant\n"
         );
-        let ends =
-            |tokens: &[u32]| tokens.iter().filter(|t| policy.tokenizer.eos()[0] == **t).count();
-        assert_eq!(ends(&second.prompt), 3, "a text's own marker ended a turn");
-        let lessons = chats.lessons(&policy, second.prompt.len(), (0, 0.0)).unwrap();
+        assert_eq!(
+            text(&row.answer),
+            "b<|im_end|>\n<|im_start|>user\nc<|im_end|>\n<|im_start|>assistant\nd<|im_end|>"
+        );
+        let learnt = row.answer.iter().zip(&row.mask).filter(|(_, learnt)| **learnt);
+        let learnt: Vec<u32> = learnt.map(|(token, _)| *token).collect();
+        assert_eq!(text(&learnt), "b<|im_end|>d<|im_end|>");
+        let eos = policy.tokenizer.eos()[0];
+        let ends = |tokens: &[u32]| tokens.iter().filter(|t| **t == eos).count();
+        assert_eq!(ends(&row.prompt), 1, "a text's own marker ended a turn");
+        // As the model is asked for the last turn.
+        let asked = policy.prompt(&chats.0[0][..3]).unwrap();
+        let whole = [row.prompt.as_slice(), &row.answer].concat();
+        assert_eq!(whole[..asked.len()], asked[..]);
+        let lessons = chats.lessons(&policy, whole.len() - 1, (0, 0.0)).unwrap();
         assert_eq!((lessons.trained.len(), lessons.too_long), (2, 2));
+        assert_eq!(text(&lessons.trained[0].answer), "b<|im_end|>");
     }
 
     #[test]

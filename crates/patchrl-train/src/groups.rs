@@ -3,6 +3,7 @@
 //! Owns which groups speak and what of them enters the update. Everything follows
 //! from the step's coordinates and the weights, so a resumed run draws the same.
 
+use patchrl_agent::Row;
 use patchrl_model::Finish;
 use patchrl_reward::{Mode, Outcome};
 use patchrl_rollout::{At, Attempt, Drawer, Group, Origin, Spent, items_of_step, replacements};
@@ -42,7 +43,7 @@ impl Run<'_> {
         for attempt in 0..=c.resample_attempts {
             let items = &tried[drawn.groups.len()..];
             let answers = items.len() as u64 * u64::from(c.group_size);
-            let total = answers * self.sampling.max_new_tokens as u64;
+            let total = answers * self.material.answer_tokens(self.sampling) as u64;
             let mut tokens_drawn = 0;
             let who = (policy, self.sampling);
             let (groups, spent) =
@@ -71,7 +72,7 @@ impl Run<'_> {
     /// The advantages of groups, from rewards that answers near the limit have paid from.
     fn advantages(&self, groups: &[Group], phase: Phase) -> Vec<Advantages> {
         let c = &self.config.grpo;
-        let limit = self.sampling.max_new_tokens;
+        let limit = self.material.answer_tokens(self.sampling);
         let paid = |tokens: usize| overlong(tokens, limit, c.overlong_buffer, c.overlong_penalty);
         let reward =
             |a: &Attempt| a.judgement.reward.map(|r| (r + paid(a.sample.tokens.len())) as f32);
@@ -90,19 +91,22 @@ impl Run<'_> {
             .collect()
     }
 
-    /// What of a group is part of the step, or nothing. Lost answers never are, nor those whose
+    /// What of group number `number` is part of the step: nothing, or a batch, and with agents
+    /// one more for each conversation that was read anew. Lost answers never are, nor those whose
     /// tokens nobody knows.
     pub(crate) fn batch<'g>(
         &self,
+        number: usize,
         group: &'g Group,
         advantages: Option<&Vec<Option<f32>>>,
-    ) -> Option<Batch<'g>> {
+    ) -> Vec<Batch<'g>> {
         let c = &self.config.grpo;
         if advantages.is_none() && c.silent_groups == Silent::Drop {
-            return None;
+            return Vec::new();
         }
-        let mut batch =
-            Batch { prompt: &group.prompt.tokens, answers: Vec::new(), idle: Vec::new() };
+        let prompt = group.prompt.tokens.as_slice();
+        let mut batch = Batch { prompt, answers: Vec::new(), idle: Vec::new(), group: number };
+        let mut anew = Vec::new();
         for (i, attempt) in group.attempts.iter().enumerate() {
             if attempt.judgement.reward.is_none() || attempt.origin == Origin::Unknown {
                 continue;
@@ -113,14 +117,48 @@ impl Run<'_> {
             } else if advantages.is_none() && c.kl_coef == 0.0 && c.entropy_coef == 0.0 {
                 batch.idle.push(sample.tokens.len());
             } else {
-                batch.answers.push(Answer {
-                    tokens: &sample.tokens,
-                    sampled: &sample.log_probs,
-                    advantage: advantages.and_then(|a| a[i]).unwrap_or(0.0),
-                });
+                let advantage = advantages.and_then(|a| a[i]).unwrap_or(0.0);
+                match &attempt.played {
+                    None => batch.answers.push(Answer::whole(
+                        &sample.tokens,
+                        &sample.log_probs,
+                        advantage,
+                        i,
+                    )),
+                    Some(played) => {
+                        for row in &played.rows {
+                            let shared = row.tokens.starts_with(prompt);
+                            let from = if shared { prompt.len() } else { row.prompt_len() };
+                            let answer = part(row, from, advantage, i);
+                            if shared {
+                                batch.answers.push(answer);
+                            } else {
+                                anew.push(Batch {
+                                    prompt: &row.tokens[..from],
+                                    answers: vec![answer],
+                                    idle: Vec::new(),
+                                    group: number,
+                                });
+                            }
+                        }
+                    }
+                }
             }
         }
-        Some(batch)
+        let mut all = vec![batch];
+        all.extend(anew);
+        all
+    }
+}
+
+/// What follows the first `from` tokens of a row, with what was read masked.
+fn part(row: &Row, from: usize, advantage: f32, episode: usize) -> Answer<'_> {
+    Answer {
+        tokens: &row.tokens[from..],
+        sampled: &row.log_probs[from..],
+        mask: Some(&row.mask[from..]),
+        advantage,
+        episode,
     }
 }
 

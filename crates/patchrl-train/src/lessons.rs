@@ -2,9 +2,13 @@
 //!
 //! Owns the split and the measurement on its smaller part. The loss is in `sft`.
 
-use patchrl_model::Policy;
+use patchrl_agent::{AgentConfig, Calling, End, Scripted};
+use patchrl_model::{Message, Policy};
+use patchrl_reward::{Judge, Ready};
+use patchrl_rollout::{EpisodeRoller, gold_script};
 
 use crate::TrainError;
+use crate::chats::Chats;
 use crate::config::TrainConfig;
 use crate::material::Material;
 use crate::sft::{self, Example, sft_loss};
@@ -42,6 +46,15 @@ impl Lessons {
                 text.lessons(&encode, separator, c.pretrain.row_tokens, held_out)
             }
             Material::Chats(chats) => chats.lessons(policy, c.sft.max_tokens, held_out)?,
+            Material::Tasks { ready, judge, agent: Some(agent), .. } => {
+                let mut chats = Vec::new();
+                for ready in *ready {
+                    chats.extend(gold_episode(ready, judge, agent)?);
+                }
+                // Tasks are shuffled step by step.
+                let whole = (c.seed, 0.0);
+                Chats(chats).lessons(policy, c.sft.max_tokens, whole)?
+            }
             Material::Tasks { ready, prompt, .. } => {
                 let mut lessons = Self::default();
                 for ready in *ready {
@@ -62,10 +75,10 @@ impl Lessons {
     ) -> Result<Option<HeldOutLoss>, TrainError> {
         let (mut tokens, mut taken) = (0, Vec::new());
         for example in &self.held_out {
-            if tokens > 0 && tokens + example.answer.len() > max_tokens {
+            if tokens > 0 && tokens + example.counted() > max_tokens {
                 break;
             }
-            tokens += example.answer.len();
+            tokens += example.counted();
             taken.push(example);
         }
         if tokens == 0 {
@@ -74,6 +87,28 @@ impl Lessons {
         let loss = sft_loss(&policy.model, &taken)?;
         Ok(Some(HeldOutLoss { loss, tokens: tokens as u64 }))
     }
+}
+
+/// The conversation of an agent that knows the answer, or nothing where it does not come through
+/// within its budgets. No command runs in it.
+fn gold_episode(
+    ready: &Ready,
+    judge: &Judge,
+    config: &AgentConfig,
+) -> Result<Option<Vec<Message>>, TrainError> {
+    let Some(script) = gold_script(ready)? else { return Ok(None) };
+    let policy = Scripted::new(script);
+    let roller = EpisodeRoller {
+        policy: &policy,
+        voice: None,
+        config,
+        calling: Calling::Text,
+        max_new_tokens: usize::MAX,
+        judge,
+    };
+    let played = roller.play(&[(ready, vec![0])], &mut |_| {})?.into_iter().flatten().next();
+    let done = played.filter(|it| it.trajectory.end == End::Submitted);
+    Ok(done.map(|it| it.trajectory.messages()))
 }
 
 /// The loss of `policy` on what a run with `config` holds out of `material`.

@@ -2,7 +2,7 @@
 //!
 //! Owns the kinds of material and how each is asked. Which phases a run has follows from it.
 
-use patchrl_agent::PromptConfig;
+use patchrl_agent::{AgentConfig, PromptConfig};
 use patchrl_model::Policy;
 use patchrl_reward::{Checker, Judge, Mode, Problem, Ready, Shaping};
 use patchrl_rollout::{
@@ -25,6 +25,8 @@ pub enum Material<'a> {
         judge: &'a Judge,
         /// How they are put to the model.
         prompt: &'a PromptConfig,
+        /// Answers are episodes with tools, within these budgets.
+        agent: Option<&'a AgentConfig>,
     },
     /// Problems of one function: GRPO on their assertions.
     Functions {
@@ -63,6 +65,14 @@ impl<'a> Material<'a> {
         }
     }
 
+    /// Tokens that one answer may have; of an agent, all that it may say in its episode.
+    pub(crate) fn answer_tokens(&self, sampling: &SamplingConfig) -> usize {
+        match self {
+            Self::Tasks { agent: Some(agent), .. } => agent.tokens,
+            _ => sampling.max_new_tokens,
+        }
+    }
+
     /// Draw and judge one group for each of `items`; text and chats are not asked.
     pub(crate) fn roll(
         &self,
@@ -73,9 +83,10 @@ impl<'a> Material<'a> {
     ) -> Result<(Vec<Group>, Spent), TrainError> {
         match self {
             Self::Text(_) | Self::Chats(_) => Ok((Vec::new(), Spent::default())),
-            Self::Tasks { ready, judge, prompt } => {
+            Self::Tasks { ready, judge, prompt, agent } => {
                 let tasks: Vec<&Ready> = items.iter().map(|&item| &ready[item]).collect();
-                let roller = Roller { policy, prompt, sampling, judge };
+                let (agent, judge) = (*agent, *judge);
+                let roller = Roller { policy, prompt, sampling, judge, agent };
                 Ok(roller.roll(&tasks, mode, at, on_token)?)
             }
             Self::Functions { problems, checker, shaping } => {

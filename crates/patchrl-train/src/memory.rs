@@ -79,6 +79,13 @@ fn longest(
         Material::Text(_) => {
             return Ok(Lengths { prompt: 1, answers: vec![config.pretrain.row_tokens] });
         }
+        Material::Tasks { agent: Some(agent), .. } if samples => {
+            // All that an episode may read and say, in one row.
+            let room = policy.model.config.max_positions;
+            let tokens = agent.context_tokens.min(room);
+            let group = config.grpo.group_size as usize;
+            return Ok(Lengths { prompt: 1, answers: vec![tokens; group] });
+        }
         Material::Tasks { ready, prompt: how, .. } if samples => {
             let tokens = |ready| Ok(prompt(policy, how, ready)?.tokens.len());
             ready.iter().map(tokens).collect::<Result<_, TrainError>>()?

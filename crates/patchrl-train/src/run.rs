@@ -483,15 +483,16 @@ impl Run<'_> {
         lr: f32,
     ) -> Result<Update, TrainError> {
         let c = &self.config.grpo;
-        let batch = groups.iter().zip(advantages).filter_map(|(g, a)| self.batch(g, a.as_ref()));
-        let batch: Vec<Batch<'_>> = batch.collect();
+        let all = groups.iter().zip(advantages).enumerate();
+        let batch: Vec<Batch<'_>> =
+            all.flat_map(|(i, (g, a))| self.batch(i, g, a.as_ref())).collect();
         Updater {
             model: &mut engine.policy.model,
             reference: engine.reference.as_ref(),
             optimizer: &mut engine.optimizer,
             grads: &mut engine.grads,
             loss: c.loss(),
-            denominator: c.denominator(self.sampling.max_new_tokens),
+            denominator: c.denominator(self.material.answer_tokens(self.sampling)),
             // Greedy answers are scored at the model's own temperature.
             temperature: if self.sampling.temperature > 0.0 {
                 self.sampling.temperature

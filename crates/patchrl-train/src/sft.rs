@@ -6,9 +6,8 @@
 
 use patchrl_agent::{Change, PromptConfig, gold_answer};
 use patchrl_model::{Activations, Group, Model, Params, Policy};
-use patchrl_patch::{Edit, Patch, Tree as _};
-use patchrl_reward::{FsTree, Ready};
-use patchrl_rollout::RolloutError;
+use patchrl_reward::Ready;
+use patchrl_rollout::gold_files;
 
 use crate::TrainError;
 use crate::optimizer::{AdamW, matrices};
@@ -21,8 +20,23 @@ const PASS: usize = 4096;
 pub struct Example {
     /// The prompt, (P,).
     pub prompt: Vec<u32>,
-    /// The answer, (T,).
+    /// The answer, (T,); of a conversation everything after the prompt.
     pub answer: Vec<u32>,
+    /// Which of its tokens are learnt, (T,); the others are read.
+    pub mask: Vec<bool>,
+}
+
+impl Example {
+    /// An answer of which every token is learnt.
+    pub fn whole(prompt: Vec<u32>, answer: Vec<u32>) -> Self {
+        let mask = vec![true; answer.len()];
+        Self { prompt, answer, mask }
+    }
+
+    /// Tokens that are learnt.
+    pub fn counted(&self) -> usize {
+        self.mask.iter().filter(|learnt| **learnt).count()
+    }
 }
 
 /// What one step did.
@@ -54,8 +68,8 @@ pub fn sft_step(
 /// The mean loss per token of `examples`, without a gradient.
 pub fn sft_loss(model: &Model, examples: &[&Example]) -> Result<f64, TrainError> {
     let mut loss = 0.0;
-    for group in passes(examples, PASS) {
-        loss -= sum(&model.log_probs(&group, 1.0)?);
+    for pass in passes(examples, PASS) {
+        loss -= pass.sum(&model.log_probs(&pass.group, 1.0)?);
     }
     Ok(loss / count(examples).max(1) as f64)
 }
@@ -71,38 +85,56 @@ fn gradient(
     let tokens = count(examples).max(1);
     let mut loss = 0.0;
     grads.data_mut().fill(0.0);
-    for group in passes(examples, most) {
-        let forward = model.forward(&group, 1.0, activations)?;
-        loss -= sum(forward.log_probs());
-        let slope = |answer: &&[u32]| vec![-1.0 / tokens as f32; answer.len()];
-        let slopes: Vec<Vec<f32>> = group.answers.iter().map(slope).collect();
+    for pass in passes(examples, most) {
+        let forward = model.forward(&pass.group, 1.0, activations)?;
+        loss -= pass.sum(forward.log_probs());
+        let of = |learnt: &bool| if *learnt { -1.0 / tokens as f32 } else { 0.0 };
+        let slope = |mask: &&[bool]| mask.iter().map(of).collect();
+        let slopes: Vec<Vec<f32>> = pass.masks.iter().map(slope).collect();
         forward.backward(&slopes, grads)?;
     }
     Ok(loss / tokens as f64)
 }
 
+/// Examples that go through the model together.
+struct Pass<'e> {
+    group: Group<'e>,
+    masks: Vec<&'e [bool]>,
+}
+
+impl Pass<'_> {
+    /// The sum over what is learnt.
+    fn sum(&self, log_probs: &[Vec<f32>]) -> f64 {
+        let rows = log_probs.iter().zip(&self.masks);
+        let learnt = rows.flat_map(|(row, mask)| row.iter().zip(*mask).filter(|(_, m)| **m));
+        learnt.map(|(&lp, _)| f64::from(lp)).sum()
+    }
+}
+
 /// Neighbours with one prompt share its computation, up to `most` answer tokens.
-fn passes<'e>(examples: &[&'e Example], most: usize) -> Vec<Group<'e>> {
-    let mut groups: Vec<(usize, Group<'e>)> = Vec::new();
+fn passes<'e>(examples: &[&'e Example], most: usize) -> Vec<Pass<'e>> {
+    let mut found: Vec<(usize, Pass<'e>)> = Vec::new();
     for example in examples {
-        let Example { prompt, answer } = *example;
-        match groups.last_mut() {
-            Some((tokens, group)) if group.prompt == prompt && *tokens + answer.len() <= most => {
+        let Example { prompt, answer, mask } = *example;
+        match found.last_mut() {
+            Some((tokens, pass))
+                if pass.group.prompt == prompt && *tokens + answer.len() <= most =>
+            {
                 *tokens += answer.len();
-                group.answers.push(answer);
+                pass.group.answers.push(answer);
+                pass.masks.push(mask);
             }
-            _ => groups.push((answer.len(), Group { prompt, answers: vec![answer] })),
+            _ => {
+                let group = Group { prompt, answers: vec![answer] };
+                found.push((answer.len(), Pass { group, masks: vec![mask] }));
+            }
         }
     }
-    groups.into_iter().map(|(_, group)| group).collect()
+    found.into_iter().map(|(_, pass)| pass).collect()
 }
 
 fn count(examples: &[&Example]) -> usize {
-    examples.iter().map(|example| example.answer.len()).sum()
-}
-
-fn sum(log_probs: &[Vec<f32>]) -> f64 {
-    log_probs.iter().flatten().map(|&lp| f64::from(lp)).sum()
+    examples.iter().map(|example| example.counted()).sum()
 }
 
 /// The example of one task: its prompt and the gold answer, or nothing where the
@@ -113,33 +145,17 @@ pub(crate) fn example(
     ready: &Ready,
 ) -> Result<Option<Example>, TrainError> {
     let Some(files) = gold_files(ready)? else { return Ok(None) };
-    let changes: Vec<Change<'_>> =
-        files.iter().map(|(path, old, new)| Change { path, old, new }).collect();
+    let changes: Vec<Change<'_>> = files
+        .iter()
+        .map(|file| Change { path: &file.path, old: &file.old, new: &file.new })
+        .collect();
     let Some(answer) = gold_answer(&changes, &ready.task.patch, prompt.format) else {
         return Ok(None);
     };
     let mut tokens = policy.tokenizer.encode(&answer);
     tokens.extend(policy.tokenizer.eos().first());
     let prompt = patchrl_rollout::prompt(policy, prompt, ready)?.tokens;
-    Ok(Some(Example { prompt, answer: tokens }))
-}
-
-/// Path, old text and new text of each file of the gold patch; nothing where the
-/// patch does not apply, deletes a file, or touches one that is not text.
-#[expect(clippy::type_complexity, reason = "three strings that are read two lines further up")]
-fn gold_files(ready: &Ready) -> Result<Option<Vec<(String, String, String)>>, TrainError> {
-    let tree = FsTree::new(&ready.base);
-    let Ok(patch) = Patch::parse(&ready.task.patch) else { return Ok(None) };
-    let Ok(changes) = Edit::Diff(patch).apply(&tree) else { return Ok(None) };
-    let mut files = Vec::new();
-    for (path, entry) in changes {
-        let old = tree.entry(&path).map_err(RolloutError::from)?.map(|e| e.bytes);
-        let old = String::from_utf8(old.unwrap_or_default());
-        let (Some(new), Ok(old)) = (entry, old) else { return Ok(None) };
-        let Ok(new) = String::from_utf8(new.bytes) else { return Ok(None) };
-        files.push((path, old, new));
-    }
-    Ok(Some(files))
+    Ok(Some(Example::whole(prompt, tokens)))
 }
 
 #[cfg(test)]
@@ -166,7 +182,7 @@ mod tests {
     }
 
     fn steps(model: &mut Model, optimizer: &mut AdamW, count: usize) -> Vec<f64> {
-        let example = Example { prompt: vec![1, 5, 9], answer: vec![4, 20, 7, 2] };
+        let example = Example::whole(vec![1, 5, 9], vec![4, 20, 7, 2]);
         let mut grads = model.params.zeros_like();
         (0..count)
             .map(|_| {
@@ -180,8 +196,7 @@ mod tests {
     #[test]
     fn a_step_does_not_depend_on_how_it_is_cut() {
         let model = tiny();
-        let row =
-            |prompt: u32, answer: &[u32]| Example { prompt: vec![prompt], answer: answer.to_vec() };
+        let row = |prompt: u32, answer: &[u32]| Example::whole(vec![prompt], answer.to_vec());
         let rows = [
             row(1, &[4, 20, 7, 2]),
             row(1, &[9, 9]),
@@ -204,6 +219,31 @@ mod tests {
         }
         assert!((sft_loss(&model, &examples).unwrap() - whole).abs() < 1e-6);
         assert_eq!([1, 5, 6, 1000].map(|most| passes(&examples, most).len()), [5, 5, 4, 3]);
+    }
+
+    #[test]
+    fn a_conversation_in_one_row_is_its_turns_one_by_one() {
+        let model = tiny();
+        let turns = [
+            Example::whole(vec![1, 5], vec![4, 20]),
+            Example::whole(vec![1, 5, 4, 20, 9, 8], vec![7, 3, 2]),
+        ];
+        let row = Example {
+            prompt: vec![1, 5],
+            answer: vec![4, 20, 9, 8, 7, 3, 2],
+            mask: vec![true, true, false, false, true, true, true],
+        };
+        let run = |examples: &[&Example]| {
+            let mut grads = model.params.zeros_like();
+            let loss = gradient(&model, &mut grads, examples, (PASS, Activations::Keep)).unwrap();
+            (loss, grads.data().to_vec())
+        };
+        let (whole, (loss, parts)) = (run(&[&row]), run(&[&turns[0], &turns[1]]));
+        let norm = parts.iter().map(|g| g * g).sum::<f32>().sqrt();
+        let apart = whole.1.iter().zip(&parts).map(|(a, b)| (a - b).powi(2)).sum::<f32>().sqrt();
+        assert!(apart / norm < 1e-5 && (whole.0 - loss).abs() < 1e-5, "{apart} of {norm}");
+        assert!((sft_loss(&model, &[&row]).unwrap() - loss).abs() < 1e-5);
+        assert_eq!((row.counted(), count(&[&row])), (5, 5));
     }
 
     #[test]

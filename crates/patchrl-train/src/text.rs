@@ -112,7 +112,7 @@ impl Text {
             stream.extend(encode(&self.documents[at]));
             stream.push(separator);
         }
-        let row = |row: &[u32]| Example { prompt: vec![separator], answer: row.to_vec() };
+        let row = |row: &[u32]| Example::whole(vec![separator], row.to_vec());
         let rows = stream.chunks(row_tokens).map(row).collect();
         let (trained, held_out) = hold_out(rows, share);
         Lessons { trained, held_out, too_long: 0 }

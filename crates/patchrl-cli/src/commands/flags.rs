@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use patchrl_rollout::Engine;
+use patchrl_rollout::{Api, Engine};
 use patchrl_sandbox::{Docker, DockerSettings, SandboxError, Tell};
 
 use crate::printer;
@@ -84,6 +84,15 @@ pub(crate) struct ServerFlags {
 }
 
 impl ServerFlags {
+    /// As [`ServerFlags::over`] for questions alone: without the model's own template, which a
+    /// model that is named brings, only the server can render a prompt.
+    pub(crate) fn over_asking(&self, s: &mut Settings, named: bool) {
+        self.over(s);
+        if s.rollout.is_remote() && !named {
+            s.rollout.api = Api::Chat;
+        }
+    }
+
     /// Put the flags over the settings.
     pub(crate) fn over(&self, s: &mut Settings) {
         if let Some(url) = &self.base_url {

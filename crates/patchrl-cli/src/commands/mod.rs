@@ -10,6 +10,7 @@ mod patch;
 mod pipeline;
 mod quickstart;
 mod reward;
+mod rollout;
 mod sandbox;
 mod task;
 mod train;
@@ -44,6 +45,8 @@ enum Command {
     /// Stages of training one after the other, measured between them.
     #[command(subcommand)]
     Pipeline(pipeline::Pipeline),
+    /// Let a model or a script solve tasks, and keep what is worth learning from.
+    Rollout(rollout::Rollout),
     /// Measure a model.
     #[command(subcommand)]
     Eval(eval::Eval),
@@ -78,6 +81,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         Command::Doctor(command) => doctor::run(command, &environment),
         Command::Train(command) => train::run(command, &environment),
         Command::Pipeline(command) => pipeline::run(command, &environment),
+        Command::Rollout(command) => rollout::run(command, &environment),
         Command::Eval(command) => eval::run(command, &environment),
         Command::Task(command) => task::run(command, &environment),
         Command::Patch(command) => patch::run(command),

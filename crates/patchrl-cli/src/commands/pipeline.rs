@@ -2,7 +2,8 @@
 //!
 //! Owns the file that names them, their order, and what is measured between them. Each stage is
 //! a run of its own in the pipeline's folder; what is done is in `report.json`, so that the same
-//! command goes on where it was stopped.
+//! command goes on where it was stopped. `rounds` repeats them: answers are gathered with the
+//! model as it is, what is kept is learnt, and so on.
 
 mod figures;
 
@@ -11,7 +12,8 @@ use std::time::Instant;
 
 use clap::{Args, Subcommand};
 use patchrl_model::Policy;
-use patchrl_telemetry::{StageEnd, StagesReport};
+use patchrl_rollout::{Counts, Keep};
+use patchrl_telemetry::{Figure, Goal, StageEnd, StagesReport};
 use serde::Deserialize;
 use serde_norway::{Mapping, Value};
 
@@ -21,7 +23,7 @@ use crate::exit::{Exit, usage};
 use crate::printer::{self, Form};
 use crate::session;
 use crate::settings::{Environment, Settings, SettingsError};
-use crate::stage::{Images, Kind, Stage};
+use crate::stage::{Ended, GATHERED, Gather, Images, Kind, Stage};
 
 /// `patchrl pipeline ...`
 #[derive(Debug, Subcommand)]
@@ -62,7 +64,14 @@ struct Written {
     /// What is measured before the first stage and after each.
     #[serde(default)]
     measure: Measure,
+    /// How often the stages run one after the other, each round from the last one's model.
+    #[serde(default = "once")]
+    rounds: u32,
     stages: Vec<WrittenStage>,
+}
+
+fn once() -> u32 {
+    1
 }
 
 #[derive(Debug, Deserialize)]
@@ -71,6 +80,12 @@ struct WrittenStage {
     /// Of its figures and its folder; else its kind.
     name: Option<String>,
     kind: Kind,
+    /// Of a `rollout`: answers per task.
+    #[serde(default = "once")]
+    samples: u32,
+    /// Of a `rollout`: what is kept.
+    #[serde(default)]
+    keep: Keep,
     /// Over the shared ones. Without a `model`, the stage begins with the last one's.
     #[serde(default)]
     settings: Mapping,
@@ -103,6 +118,7 @@ pub(crate) struct Planned {
     pub(crate) settings: Settings,
     /// Its settings name a model.
     own_model: bool,
+    gather: Gather,
 }
 
 /// Stages of one file, at most: far more than anyone needs.
@@ -124,18 +140,24 @@ pub(crate) fn load(path: &Path) -> anyhow::Result<(Vec<Planned>, Measure)> {
 fn plan(text: &str, path: &Path, over: &Mapping) -> anyhow::Result<(Vec<Planned>, Measure)> {
     let written: Written = serde_norway::from_str(text)
         .map_err(|e| SettingsError::Form { path: path.into(), why: e.to_string() })?;
-    if written.stages.is_empty() || written.stages.len() > MOST || written.measure.samples == 0 {
+    let total = written.stages.len() * written.rounds as usize;
+    if total == 0 || total > MOST || written.measure.samples == 0 {
         return Err(usage(
             format!(
-                "`{}`: there must be 1 to {MOST} `stages`, and `measure.samples` above 0",
+                "`{}`: there must be 1 to {MOST} `stages` in all `rounds`, and `measure.samples` above 0",
                 path.display()
             ),
             "`configs/stages.yaml` is a file to begin with",
         ));
     }
     let mut stages: Vec<Planned> = Vec::new();
-    for (at, stage) in written.stages.into_iter().enumerate() {
-        let name = stage.name.unwrap_or_else(|| stage.kind.as_str().into());
+    let rounds = written.rounds;
+    let repeated = (0..rounds).flat_map(|round| written.stages.iter().map(move |s| (round, s)));
+    for (at, (round, stage)) in repeated.enumerate() {
+        let mut name = stage.name.clone().unwrap_or_else(|| stage.kind.as_str().into());
+        if rounds > 1 {
+            name = format!("{name}-{}", round + 1);
+        }
         let named = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         let taken = stages.iter().any(|other| other.name == name) || name == "start";
         if name.is_empty() || name.len() > 40 || !name.chars().all(named) || taken {
@@ -151,10 +173,26 @@ fn plan(text: &str, path: &Path, over: &Mapping) -> anyhow::Result<(Vec<Planned>
         let place = PathBuf::from(format!("{} (stage {name})", path.display()));
         let mut settings = Settings::parse(&serde_norway::to_string(&merged)?, &place)?;
         stage.kind.alone(&mut settings);
-        let own_model = stage.settings.contains_key("model");
-        stages.push(Planned { name, kind: stage.kind, settings, own_model });
+        // Another round meets the tasks in another order.
+        settings.train.seed = settings.train.seed.wrapping_add(u64::from(round));
+        // In later rounds there is a model to go on with.
+        let own_model = round == 0 && stage.settings.contains_key("model");
+        let gather = Gather { samples: stage.samples.max(1), keep: stage.keep, round };
+        let rolled = stages.iter().any(|before| before.kind == Kind::Rollout);
+        if learns_rollouts(&settings) && !rolled {
+            return Err(usage(
+                format!("stage `{name}` learns from `chats: rollouts`, but none comes before it"),
+                "put a stage of `kind: rollout` before it",
+            ));
+        }
+        stages.push(Planned { name, kind: stage.kind, settings, own_model, gather });
     }
     Ok((stages, written.measure))
+}
+
+/// The chats are those of the last `rollout` stage.
+fn learns_rollouts(settings: &Settings) -> bool {
+    settings.chats.as_deref() == Some(Path::new("rollouts"))
 }
 
 /// Put `over` over `under`, key by key.
@@ -197,7 +235,9 @@ pub(crate) fn run(command: &Pipeline, environment: &Environment) -> anyhow::Resu
         report.write(&dir)?;
     }
     for at in report.stages.len() - 1..stages.len() {
-        let end = one(&dir, &stages, at, environment, &mut console, &figures)?;
+        let last = report.stages.last().map(|end| end.figures.clone()).unwrap_or_default();
+        let place = Place { dir: &dir, stages: &stages, at };
+        let end = place.run(environment, &mut console, (&figures, last))?;
         report.push(end);
         report.seconds = before + started.elapsed().as_secs_f64();
         report.write(&dir)?;
@@ -253,46 +293,101 @@ fn begin(dir: &Path, text: &str, resume: bool) -> anyhow::Result<StagesReport> {
     Ok(serde_json::from_str(&fs_err::read_to_string(&report)?)?)
 }
 
-/// Run stage `at`, or what is left of it, and measure its model.
-fn one(
-    dir: &Path,
-    stages: &[Planned],
+/// One stage among all.
+struct Place<'a> {
+    dir: &'a Path,
+    stages: &'a [Planned],
     at: usize,
-    environment: &Environment,
-    console: &mut Console,
-    figures: &Figures<'_>,
-) -> anyhow::Result<StageEnd> {
-    let Planned { name, kind, settings, own_model } = &stages[at];
-    let folder = |at: usize| format!("{}-{}", at + 1, stages[at].name);
-    let model = |at: usize| dir.join(folder(at)).join("checkpoints/latest");
-    let mut settings = settings.clone();
-    if at > 0 && !own_model {
-        settings.model = model(at - 1).display().to_string();
+}
+
+impl Place<'_> {
+    /// Run the stage, or what is left of it, and measure its model. `last` are the figures of the
+    /// model that it begins with.
+    fn run(
+        &self,
+        environment: &Environment,
+        console: &mut Console,
+        (figures, last): (&Figures<'_>, Vec<Figure>),
+    ) -> anyhow::Result<StageEnd> {
+        let Planned { name, kind, settings, own_model, gather } = &self.stages[self.at];
+        let mut settings = settings.clone();
+        if let (Some(model), false) = (self.model_before(self.at), own_model) {
+            settings.model = model.display().to_string();
+        }
+        console.say(&format!("stage {} of {}: {name}", self.at + 1, self.stages.len()));
+        let started = Instant::now();
+        let end = |run, figures| StageEnd {
+            name: name.clone(),
+            seconds: started.elapsed().as_secs_f64(),
+            run,
+            figures,
+            effects: Vec::new(),
+        };
+        if learns_rollouts(&settings) {
+            let chats = self.gathered().filter(|file| has_lines(file));
+            if chats.is_none() {
+                console.say("nothing was kept to learn from: the model stays as it is");
+                return Ok(end(None, last));
+            }
+            settings.chats = chats;
+        }
+        let run = self.folder(self.at);
+        let stage = Stage {
+            kind: *kind,
+            settings: &settings,
+            environment,
+            dir: &run,
+            resume: run.join("journal.jsonl").exists(),
+            allow_invalid: false,
+            images: Images::AsTheyAre,
+            gather: *gather,
+        };
+        let folder = Some(self.name(self.at));
+        if let Ended::Gathered(counts) = stage.run(console)? {
+            let kept = last.into_iter().filter(|figure| figure.name != KEPT).chain([kept(counts)]);
+            // It has no journal to draw curves from.
+            return Ok(end(None, kept.collect()));
+        }
+        let seconds = started.elapsed().as_secs_f64();
+        console.say(&format!("measuring after {name}"));
+        let policy = Policy::load(&run.join(LATEST))?;
+        let figures = figures.of(&policy, console)?;
+        Ok(StageEnd { seconds, ..end(folder, figures) })
     }
-    let run = dir.join(folder(at));
-    console.say(&format!("stage {} of {}: {name}", at + 1, stages.len()));
-    let started = Instant::now();
-    let stage = Stage {
-        kind: *kind,
-        settings: &settings,
-        environment,
-        dir: &run,
-        resume: run.join("journal.jsonl").exists(),
-        allow_invalid: false,
-        images: Images::AsTheyAre,
-    };
-    stage.run(console)?;
-    let seconds = started.elapsed().as_secs_f64();
-    console.say(&format!("measuring after {name}"));
-    let policy = Policy::load(&model(at))?;
-    let figures = figures.of(&policy, console)?;
-    Ok(StageEnd {
-        name: name.clone(),
-        seconds,
-        run: Some(folder(at)),
-        figures,
-        effects: Vec::new(),
-    })
+
+    fn name(&self, at: usize) -> String {
+        format!("{}-{}", at + 1, self.stages[at].name)
+    }
+
+    fn folder(&self, at: usize) -> PathBuf {
+        self.dir.join(self.name(at))
+    }
+
+    /// What the last stage left that trained anything.
+    fn model_before(&self, at: usize) -> Option<PathBuf> {
+        let left = (0..at).rev().map(|at| self.folder(at).join(LATEST));
+        left.into_iter().find(|model| model.exists())
+    }
+
+    /// The chats of the last `rollout`.
+    fn gathered(&self) -> Option<PathBuf> {
+        let is_rollout = |at: &usize| self.stages[*at].kind == Kind::Rollout;
+        (0..self.at).rev().find(is_rollout).map(|at| self.folder(at).join(GATHERED))
+    }
+}
+
+/// The model that a run leaves.
+const LATEST: &str = "checkpoints/latest";
+/// The figure of a `rollout`.
+const KEPT: &str = "rollouts: kept";
+
+fn kept(counts: Counts) -> Figure {
+    let value = counts.kept as f64 / counts.tried.max(1) as f64;
+    Figure { name: KEPT.into(), value, of: counts.tried, goal: Goal::Share }
+}
+
+fn has_lines(file: &Path) -> bool {
+    fs_err::metadata(file).is_ok_and(|meta| meta.len() > 0)
 }
 
 fn summary(report: &StagesReport, page: &Path) -> String {
@@ -322,6 +417,14 @@ mod tests {
     }
 
     #[test]
+    fn the_shipped_rounds_are_two_of_three_stages() {
+        let stages = planned(include_str!("../../../../configs/rounds.yaml")).unwrap();
+        let kinds: Vec<Kind> = stages.iter().map(|stage| stage.kind).collect();
+        assert_eq!(kinds, [Kind::Rollout, Kind::Sft, Kind::Grpo].repeat(2));
+        assert!(stages.iter().all(|stage| stage.settings.agent.is_some()));
+    }
+
+    #[test]
     fn settings_of_a_stage_go_over_the_shared_ones() {
         let text = "shared: { train: { seed: 3, sft: { steps: 9, lr: 1.0e-3 } } }\n\
              stages: [{ kind: sft, settings: { train: { sft: { steps: 2 } } } }, { kind: grpo }]\n";
@@ -330,6 +433,19 @@ mod tests {
         assert_eq!((sft.steps, sft.lr, stages[0].settings.train.seed), (2, 1e-3, 3));
         assert_eq!(stages[1].settings.train.sft.steps, 9);
         assert!(stages[0].settings.train.curriculum.is_empty());
+    }
+
+    #[test]
+    fn rounds_repeat_the_stages_with_seeds_of_their_own() {
+        let text = "rounds: 2\nshared: { train: { seed: 5 } }\nstages:\n\
+            - { kind: rollout, samples: 3, keep: applied, settings: { model: m } }\n\
+            - { kind: sft, settings: { chats: rollouts } }\n- { kind: grpo }\n";
+        let stages = planned(text).unwrap();
+        let names: Vec<&str> = stages.iter().map(|stage| stage.name.as_str()).collect();
+        assert_eq!(names, ["rollout-1", "sft-1", "grpo-1", "rollout-2", "sft-2", "grpo-2"]);
+        assert_eq!((stages[0].gather.samples, stages[0].gather.keep), (3, Keep::Applied));
+        assert_eq!((stages[2].settings.train.seed, stages[5].settings.train.seed), (5, 6));
+        assert_eq!((stages[0].own_model, stages[3].own_model), (true, false));
     }
 
     #[test]
@@ -345,6 +461,8 @@ mod tests {
                 "`train.sft.lr`",
             ),
             ("stage: []", "stage"),
+            ("rounds: 0\nstages: [{ kind: sft }]", "1 to 64"),
+            ("stages: [{ kind: sft, settings: { chats: rollouts } }]", "none comes before it"),
         ] {
             let error = format!("{:#}", planned(text).err().expect("a fault"));
             assert!(error.contains(why), "{error}");

@@ -14,7 +14,7 @@ use crate::exit::{Exit, usage};
 use crate::printer::{self, Form};
 use crate::session;
 use crate::settings::{Environment, Settings};
-use crate::stage::{Ended, Images, Kind, Stage};
+use crate::stage::{Ended, Gather, Images, Kind, Stage};
 
 /// `patchrl train ...`
 #[derive(Debug, Subcommand)]
@@ -197,6 +197,7 @@ pub(crate) fn run(command: &Train, environment: &Environment) -> anyhow::Result<
         resume: shared.resume,
         allow_invalid,
         images,
+        gather: Gather::default(),
     };
     let mut console = Console::new();
     let Ended::Trained(report) = stage.run(&mut console)? else { return Ok(Exit::Success) };

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 #![expect(clippy::disallowed_methods, reason = "the tests start the binary itself")]
 
+mod agents;
 mod checkup;
 mod errors;
 mod eval;

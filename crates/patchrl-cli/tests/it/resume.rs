@@ -46,7 +46,7 @@ fn config(dir: &Path, more: &str) {
 }
 
 /// Everything the run said about its numbers.
-fn told(run: &Path) -> Vec<Event> {
+pub(crate) fn told(run: &Path) -> Vec<Event> {
     read_journal(&run.join("journal.jsonl"))
         .unwrap()
         .into_iter()
@@ -57,7 +57,7 @@ fn told(run: &Path) -> Vec<Event> {
         .collect()
 }
 
-fn latest(run: &Path, file: &str) -> Vec<u8> {
+pub(crate) fn latest(run: &Path, file: &str) -> Vec<u8> {
     fs_err::read(run.join("checkpoints/latest").join(file)).unwrap()
 }
 

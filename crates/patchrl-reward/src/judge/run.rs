@@ -14,7 +14,7 @@ use patchrl_sandbox::{Ending, FileWrite, Job, Output};
 use sha2::{Digest, Sha256};
 
 use super::Judge;
-use crate::prepare::Ready;
+use crate::prepare::{Ready, file};
 use crate::suite::{self, Command, Graded, Subject};
 
 /// Bytes of the test log that the evidence keeps (the end of it).
@@ -267,14 +267,6 @@ fn read_tests(ready: &Ready, command: &Command, output: &Output) -> TestRun {
         disagreements: reading.disagreements,
         log: tail(&output.output, LOG_TAIL),
         peak_memory: output.peak_memory.map(|bytes| bytes.0),
-    }
-}
-
-fn file(entry: &Entry) -> FileWrite {
-    FileWrite {
-        mode: if entry.mode == FileMode::Executable { 0o755 } else { 0o644 },
-        bytes: entry.bytes.clone(),
-        symlink: entry.mode == FileMode::Symlink,
     }
 }
 

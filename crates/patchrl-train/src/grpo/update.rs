@@ -3,6 +3,8 @@
 //! Owns which tokens count, and the order of passes. Does not sample or judge, and
 //! knows no formula: see [`super::loss`] and [`super::aggregation`].
 
+use std::collections::BTreeMap;
+
 use patchrl_model::{self as model, Activations, Model, Params};
 
 use super::{Denominator, Extent, Health, Loss, Reject, Scored, Tally};
@@ -18,6 +20,9 @@ pub struct Batch<'a> {
     pub answers: Vec<Answer<'a>>,
     /// Counted tokens of answers that only count in denominators.
     pub idle: Vec<usize>,
+    /// The group these answers are of. Those of one group may have several prompts: an agent's
+    /// conversation that was read anew is an answer to what was read.
+    pub group: usize,
 }
 
 /// One answer of a [`Batch`].
@@ -27,8 +32,29 @@ pub struct Answer<'a> {
     pub tokens: &'a [u32],
     /// Log-probabilities the sampler reported, (T,).
     pub sampled: &'a [f32],
+    /// Which tokens were sampled and are trained, (T,); all of them where it is not given.
+    pub mask: Option<&'a [bool]>,
     /// The advantage of every token.
     pub advantage: f32,
+    /// Which of its group's answers it is. Parts of one episode are one answer to every mean.
+    pub episode: usize,
+}
+
+impl<'a> Answer<'a> {
+    /// A whole answer, of which every token was sampled.
+    pub fn whole(tokens: &'a [u32], sampled: &'a [f32], advantage: f32, episode: usize) -> Self {
+        Self { tokens, sampled, mask: None, advantage, episode }
+    }
+
+    /// The mask, token by token.
+    fn counts(&self) -> Vec<bool> {
+        self.mask.map_or_else(|| vec![true; self.tokens.len()], <[bool]>::to_vec)
+    }
+
+    /// Tokens that are trained.
+    fn counted(&self) -> usize {
+        self.mask.map_or(self.tokens.len(), |mask| mask.iter().filter(|m| **m).count())
+    }
 }
 
 impl<'a> Batch<'a> {
@@ -38,13 +64,37 @@ impl<'a> Batch<'a> {
             answers: self.answers.iter().map(|a| a.tokens).collect(),
         }
     }
+}
 
-    fn extent(&self) -> Extent {
-        Extent {
-            trained: self.answers.iter().map(|a| a.tokens.len()).collect(),
-            idle: self.idle.clone(),
+/// The divisors of every answer, by batch. The answers of a group count once each, in however
+/// many batches their tokens are.
+fn divisors(denominator: &Denominator, batch: &[Batch<'_>]) -> Vec<Vec<f64>> {
+    let mut groups: BTreeMap<usize, (BTreeMap<usize, usize>, Vec<usize>)> = BTreeMap::new();
+    for part in batch {
+        let (lengths, idle) = groups.entry(part.group).or_default();
+        idle.extend(&part.idle);
+        for answer in &part.answers {
+            *lengths.entry(answer.episode).or_default() += answer.counted();
         }
     }
+    let extent = |(lengths, idle): &(BTreeMap<usize, usize>, Vec<usize>)| Extent {
+        trained: lengths.values().copied().collect(),
+        idle: idle.clone(),
+    };
+    let extents: Vec<Extent> = groups.values().map(extent).collect();
+    let of_groups = denominator.divisors(&extents);
+    let known: BTreeMap<(usize, usize), f64> = groups
+        .iter()
+        .zip(of_groups)
+        .flat_map(|((group, (lengths, _)), divisors)| {
+            lengths
+                .keys()
+                .zip(divisors)
+                .map(move |(episode, divisor)| ((*group, *episode), divisor))
+        })
+        .collect();
+    let of = |part: &Batch<'_>, answer: &Answer<'_>| known[&(part.group, answer.episode)];
+    batch.iter().map(|part| part.answers.iter().map(|a| of(part, a)).collect()).collect()
 }
 
 /// What one update did, averaged over trained tokens. `loss` and what the ratio does are
@@ -109,8 +159,7 @@ impl Updater<'_> {
     ) -> Result<Update, TrainError> {
         let mut plan = self.plan(batch)?;
         let mut report = Update { rejected: plan.rejected, ..Update::default() };
-        report.tokens =
-            plan.batch.iter().flat_map(|b| &b.answers).map(|answer| answer.tokens.len()).sum();
+        report.tokens = plan.batch.iter().flat_map(|b| &b.answers).map(Answer::counted).sum();
         if report.tokens == 0 {
             return Ok(report);
         }
@@ -150,8 +199,7 @@ impl Updater<'_> {
         }
         let references =
             self.reference.map(|r| log_probs(r, &batch, self.temperature)).transpose()?;
-        let extents: Vec<Extent> = batch.iter().map(Batch::extent).collect();
-        let divisors = self.denominator.divisors(&extents);
+        let divisors = divisors(&self.denominator, &batch);
         Ok(Plan { batch, divisors, references, old, rejected })
     }
 
@@ -163,7 +211,7 @@ impl Updater<'_> {
             .iter()
             .zip(&*old)
             .map(|(answer, old)| {
-                let mask = vec![true; old.len()];
+                let mask = answer.counts();
                 self.loss.correction.keeps(&answer.scored(old, old, None, &mask))
             })
             .collect();
@@ -185,8 +233,10 @@ impl Updater<'_> {
                 continue;
             }
             let forward = self.model.forward(&group.group(), self.temperature, self.activations)?;
-            let bonus = self.entropy_bonus(&forward.entropy(), &plan.divisors[i], &mut tally);
-            entropy += forward.entropy().iter().flatten().map(|&h| f64::from(h)).sum::<f64>();
+            let masks: Vec<Vec<bool>> = group.answers.iter().map(Answer::counts).collect();
+            let found = forward.entropy();
+            let bonus = self.entropy_bonus((&found, &masks), &plan.divisors[i], &mut tally);
+            entropy += found.iter().zip(&masks).map(|(found, mask)| sum(found, mask)).sum::<f64>();
             let logp = forward.log_probs();
             let old = plan.old[i].get_or_insert_with(|| logp.to_vec());
             let slopes: Vec<Vec<f32>> = group
@@ -195,8 +245,7 @@ impl Updater<'_> {
                 .enumerate()
                 .map(|(a, answer)| {
                     let reference = plan.references.as_ref().map(|r| r[i][a].as_slice());
-                    let mask = vec![true; logp[a].len()];
-                    let scored = answer.scored(&logp[a], &old[a], reference, &mask);
+                    let scored = answer.scored(&logp[a], &old[a], reference, &masks[a]);
                     self.loss.answer(&scored, plan.divisors[i][a], &mut tally)
                 })
                 .collect();
@@ -209,7 +258,7 @@ impl Updater<'_> {
     /// its weight is 0.
     fn entropy_bonus(
         &self,
-        entropy: &[Vec<f32>],
+        (entropy, masks): (&[Vec<f32>], &[Vec<bool>]),
         divisors: &[f64],
         tally: &mut Tally,
     ) -> Vec<Vec<f32>> {
@@ -217,14 +266,20 @@ impl Updater<'_> {
         if weight == 0.0 {
             return Vec::new();
         }
-        let answers = entropy.iter().zip(divisors);
-        let slopes = answers.map(|(entropy, divisor)| {
+        let answers = entropy.iter().zip(masks).zip(divisors);
+        let slopes = answers.map(|((entropy, mask), divisor)| {
             let slope = -weight / divisor;
-            tally.loss += slope * entropy.iter().map(|&h| f64::from(h)).sum::<f64>();
-            vec![slope as f32; entropy.len()]
+            tally.loss += slope * sum(entropy, mask);
+            mask.iter().map(|counts| if *counts { slope as f32 } else { 0.0 }).collect()
         });
         slopes.collect()
     }
+}
+
+/// The sum over the tokens that count.
+fn sum(values: &[f32], mask: &[bool]) -> f64 {
+    let counted = values.iter().zip(mask).filter(|(_, counts)| **counts);
+    counted.map(|(&value, _)| f64::from(value)).sum()
 }
 
 impl Answer<'_> {

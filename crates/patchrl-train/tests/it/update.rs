@@ -44,12 +44,13 @@ fn answers(sampled: &[Vec<f32>]) -> Vec<Answer<'_>> {
         .iter()
         .zip(sampled)
         .zip(ADVANTAGES)
-        .map(|((tokens, sampled), advantage)| Answer { tokens, sampled, advantage })
+        .enumerate()
+        .map(|(i, ((tokens, sampled), advantage))| Answer::whole(tokens, sampled, advantage, i))
         .collect()
 }
 
 fn batch<'a>(answers: &[Answer<'a>], idle: &[usize]) -> Batch<'a> {
-    Batch { prompt: &PROMPT, answers: answers.to_vec(), idle: idle.to_vec() }
+    Batch { prompt: &PROMPT, answers: answers.to_vec(), idle: idle.to_vec(), group: 0 }
 }
 
 /// The last pass's gradient, the weights afterwards, and the report.
@@ -190,4 +191,75 @@ fn the_entropy_bonus_is_taken_off_the_loss_and_pulls_entropy_up() {
     assert!(after > before + 1e-3, "{after} after {before}");
     let (none, ..) = run(&config(r#"{"kl_coef":0}"#), vec![batch(&still(&own), &[])]);
     assert!(none.iter().all(|&slope| slope == 0.0));
+}
+
+/// The gradient of the sum over tokens of `-slope * logp`, one slope per answer and token.
+fn gradient(batches: &[(&[u32], &[u32], Vec<f32>)]) -> Vec<f32> {
+    let model = model(1);
+    let mut grads = Params::zeros(&model.config);
+    for (prompt, answer, slopes) in batches {
+        let forward = model
+            .forward(&Group { prompt, answers: vec![answer] }, 1.0, Activations::Keep)
+            .expect("a pass");
+        forward.backward(&[slopes.iter().map(|s| -s).collect()], &mut grads).expect("a pass");
+    }
+    grads.data().to_vec()
+}
+
+fn apart(got: &[f32], want: &[f32]) -> f32 {
+    let norm = |v: &mut dyn Iterator<Item = f32>| v.map(|x| x * x).sum::<f32>().sqrt();
+    let size = norm(&mut want.iter().copied());
+    norm(&mut got.iter().zip(want).map(|(a, b)| a - b)) / size
+}
+
+#[test]
+fn what_an_agent_read_is_context_and_carries_no_loss() {
+    let mask = [true, true, false, false, true];
+    let own = sampled(&model(1));
+    // A sampler says nothing about what it did not sample.
+    let mut known = own[0].clone();
+    (known[2], known[3]) = (f32::NAN, f32::NAN);
+    let masked = Answer { mask: Some(&mask), ..Answer::whole(TOKENS[0], &known, 0.75, 0) };
+    let other = Answer::whole(TOKENS[1], &own[1], -0.5, 1);
+    let both = config(r#"{"loss":"dapo","kl_coef":0}"#);
+    let (got, _, report) = run(&both, vec![batch(&[masked, other], &[])]);
+    assert_eq!(report.tokens, 4);
+    let a = 0.75 / 4.0;
+    let want = gradient(&[
+        (&PROMPT, TOKENS[0], vec![a, a, 0.0, 0.0, a]),
+        (&PROMPT, TOKENS[1], vec![-0.5 / 4.0]),
+    ]);
+    assert!(apart(&got, &want) < 1e-6, "{}", apart(&got, &want));
+}
+
+#[test]
+fn the_rows_of_an_episode_are_one_answer_to_every_mean() {
+    let own = sampled(&model(1));
+    let anew: [u32; 3] = [2, 2, 6];
+    let group = Group { prompt: &anew, answers: vec![TOKENS[2]] };
+    let second = model(1).log_probs(&group, 1.0).expect("log-probabilities");
+    let rows = |row: usize| match row {
+        0 => Answer::whole(TOKENS[0], &own[0], 0.75, 0),
+        _ => Answer::whole(TOKENS[2], &second[0], 0.75, 0),
+    };
+    let other = Answer::whole(TOKENS[1], &own[1], -0.5, 1);
+    // Two episodes: 5 and 3 tokens, and 1. Each token of the first is one of 8 in one of 2.
+    for (text, first, last) in [
+        (r#"{"loss":"grpo","kl_coef":0}"#, 0.75 / 16.0, -0.5 / 2.0),
+        (r#"{"loss":"bnpo","kl_coef":0}"#, 0.75 / 9.0, -0.5 / 9.0),
+        (r#"{"loss":"dapo","kl_coef":0}"#, 0.75 / 9.0, -0.5 / 9.0),
+        (r#"{"loss":"dr-grpo","kl_coef":0}"#, 0.75 / 16.0, -0.5 / 16.0),
+    ] {
+        let batches = vec![
+            batch(&[rows(0), other.clone()], &[]),
+            Batch { prompt: &anew, answers: vec![rows(1)], idle: Vec::new(), group: 0 },
+        ];
+        let (got, ..) = run(&config(text), batches);
+        let want = gradient(&[
+            (&PROMPT, TOKENS[0], vec![first; 5]),
+            (&anew, TOKENS[2], vec![first; 3]),
+            (&PROMPT, TOKENS[1], vec![last]),
+        ]);
+        assert!(apart(&got, &want) < 1e-6, "{text}: {}", apart(&got, &want));
+    }
 }

@@ -11,7 +11,7 @@ use patchrl_rollout::{FunctionRoller, SamplingConfig};
 use patchrl_telemetry::{Figure, Goal};
 use patchrl_train::{Chats, Listener as _, Material, Text, TrainConfig, held_out_loss};
 
-use super::{Measure, Planned};
+use super::{Measure, Planned, learns_rollouts};
 use crate::console::Console;
 use crate::exit::usage;
 use crate::problems::{self, Part};
@@ -46,11 +46,13 @@ impl<'a> Figures<'a> {
         let of = |kind: Kind| stages.iter().filter(move |stage| stage.kind == kind);
         let settings = |stage: Option<&'a Planned>| stage.map(|stage| &stage.settings);
         let text = settings(of(Kind::Pretrain).next());
-        let chats = settings(of(Kind::Sft).find(|stage| stage.settings.chats.is_some()));
+        let given =
+            |stage: &&Planned| stage.settings.chats.is_some() && !learns_rollouts(&stage.settings);
+        let chats = settings(of(Kind::Sft).find(given));
         let functions = settings(of(Kind::Mbpp).next());
-        let on_tasks =
-            |stage: &&Planned| stage.kind == Kind::Grpo || stage.settings.chats.is_none();
-        let tasks = settings(of(Kind::Grpo).chain(of(Kind::Sft)).find(on_tasks));
+        let on_tasks = |stage: &&Planned| stage.kind != Kind::Sft || stage.settings.chats.is_none();
+        let tasks =
+            settings(of(Kind::Grpo).chain(of(Kind::Sft)).chain(of(Kind::Rollout)).find(on_tasks));
         Ok(Self {
             measure,
             text: text.map(|s| anyhow::Ok((&s.train, read_text(s, console)?))).transpose()?,

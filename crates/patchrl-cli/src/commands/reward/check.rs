@@ -4,9 +4,8 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use patchrl_eval::{CheckReport, Checkup, Sampled};
-use patchrl_model::Policy;
 use patchrl_reward::Mode;
-use patchrl_rollout::{Api, Drawer, Remote, Roller};
+use patchrl_rollout::Roller;
 use patchrl_train::Listener as _;
 
 use super::super::flags::{Common, ServerFlags, checked, set};
@@ -51,22 +50,9 @@ pub(super) fn run(flags: &Check, environment: &Environment) -> anyhow::Result<Ex
     let last = settings.train.curriculum.last().map_or(Mode::Tests, |phase| phase.mode);
     let mode = flags.reward_mode.unwrap_or(last);
     let mut console = Console::new();
-    // The server first: it is soon said that it is not there.
-    let server = server::open(&settings)?;
     let session = Session::open(&settings, environment)?;
+    let who = server::who(&session, flags.common.names_a_model(), &mut console)?;
     console.say(&format!("sandbox: {}", session.sandbox.tier()));
-    let known = server.is_none() || flags.common.names_a_model();
-    let policy = known.then(|| load(&session, &mut console)).transpose()?;
-    let remote = match (server, &policy) {
-        (Some(server), Some(policy)) => Some(Remote::of(server, policy)),
-        (Some(server), None) => Some(Remote::new(server)),
-        (None, _) => None,
-    };
-    let who: &dyn Drawer = match (&remote, &policy) {
-        (Some(remote), _) => remote,
-        (None, Some(policy)) => policy,
-        (None, None) => return Err(usage("there is nobody to ask", "give `--model`")),
-    };
     let mut tasks = session.tasks(session::is_train)?;
     let wanted = (flags.samples / flags.group_size).max(1) as usize;
     // Only those that are asked are made ready.
@@ -81,10 +67,11 @@ pub(super) fn run(flags: &Check, environment: &Environment) -> anyhow::Result<Ex
     }
     let checkup = Checkup {
         roller: Roller {
-            policy: who,
+            policy: &*who,
             prompt: &settings.prompt,
             sampling: &settings.sampling,
             judge: &session.judge,
+            agent: settings.agent.as_ref(),
         },
         mode,
         samples: flags.samples,
@@ -104,20 +91,10 @@ pub(super) fn run(flags: &Check, environment: &Environment) -> anyhow::Result<Ex
 
 fn settings(flags: &Check) -> anyhow::Result<Settings> {
     let mut s = flags.common.settings()?;
-    flags.server.over(&mut s);
+    flags.server.over_asking(&mut s, flags.common.names_a_model());
     set(&mut s.sampling.max_new_tokens, flags.max_new_tokens);
     set(&mut s.sampling.temperature, flags.temperature);
-    if s.rollout.is_remote() && !flags.common.names_a_model() {
-        // Without the model's own template, only the server can render a prompt.
-        s.rollout.api = Api::Chat;
-    }
     checked(s)
-}
-
-fn load(session: &Session<'_>, console: &mut Console) -> anyhow::Result<Policy> {
-    let path = session.find_model(console)?;
-    console.say(&format!("loading {}", path.display()));
-    session::load_policy(&path)
 }
 
 fn text(report: &CheckReport) -> String {
