@@ -95,14 +95,6 @@ impl Handover {
         gone.into_iter().try_for_each(|version| self.retire(version))
     }
 
-    /// Take every version away from the server again.
-    pub fn close(&self) -> Result<(), RolloutError> {
-        let all = self.loaded.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (base, version) = (self.base.clone(), self.server.version());
-        self.server.aim(Target { base, adapter: None, version });
-        all.into_iter().try_for_each(|version| self.retire(version))
-    }
-
     fn has(&self, version: u64) -> bool {
         self.loaded.lock().unwrap_or_else(PoisonError::into_inner).contains(&version)
     }
