@@ -111,10 +111,17 @@ impl Handover {
         }
     }
 
-    /// What an earlier run left: adapters under our names, and prefixes computed with them.
+    /// What an earlier run left: adapters under our names, here and there, and prefixes computed
+    /// with them.
     fn clear(&self) -> Result<(), RolloutError> {
         if self.way == Way::None {
             return Ok(());
+        }
+        for entry in fs_err::read_dir(&self.folder)? {
+            let entry = entry?;
+            if entry.file_name().to_string_lossy().starts_with(PREFIX) && entry.path().is_dir() {
+                fs_err::remove_dir_all(entry.path())?;
+            }
         }
         self.tell(0, &|_| self.is_well())?;
         let listed = self.tell(0, &|_| self.names())?;
