@@ -6,9 +6,11 @@
 use std::path::Path;
 
 use patchrl_agent::PolicyFault;
-use patchrl_model::Policy;
+use patchrl_model::{Message, Policy};
 use patchrl_rollout::openai::{Compared, OpenAi, compare_tokenizers};
-use patchrl_rollout::{Drawer, Handover, Remote};
+use patchrl_rollout::{At, Drawer, Handover, Origin, Remote, SamplingConfig};
+use patchrl_task::TaskId;
+use patchrl_train::TrainError;
 
 use crate::console::Console;
 use crate::exit::usage;
@@ -58,7 +60,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Compare the tokenizers and find the way.
+    /// Compare the tokenizers, see that a first answer can be trained on, and find the way.
     pub(crate) fn begin(
         server: OpenAi,
         policy: &Policy,
@@ -73,7 +75,9 @@ impl Served {
                     .to_owned(),
             );
         }
-        let handover = Handover::open(server.clone(), settings.train.lora.is_some(), dir)?;
+        let remote = Remote::of(server.clone(), policy);
+        first_answer(&remote, settings)?;
+        let handover = Handover::open(server, settings.train.lora.is_some(), dir)?;
         if !handover.reaches() {
             notes.push(
                 "the server keeps the weights it has (`rollout.handover: none`): its answers are \
@@ -81,8 +85,29 @@ impl Served {
                     .to_owned(),
             );
         }
-        Ok(Self { remote: Remote::of(server, policy), handover, notes })
+        Ok(Self { remote, handover, notes })
     }
+}
+
+/// A word of the server. One without tokens would end the run at its first step.
+fn first_answer(remote: &Remote, settings: &Settings) -> anyhow::Result<()> {
+    let prompt =
+        remote.prompt(TaskId::parse("first__answer-1")?, &[Message::new("user", "Hi.")])?;
+    let sampling = SamplingConfig { max_new_tokens: 2, ..settings.sampling.clone() };
+    let at = At { run: settings.train.seed, step: u64::MAX, group_size: 1 };
+    let drawn = remote.draw(&[prompt], &sampling, at, &mut |_| {})?;
+    for drawn in drawn.into_iter().flatten() {
+        if let Some(why) = drawn.lost {
+            return Err(usage(
+                format!("the server gave no answer that can be used: {why}"),
+                "`rollout.debug_log` shows what was asked and answered",
+            ));
+        }
+        if drawn.origin == Origin::Unknown {
+            return Err(TrainError::NoTokens.into());
+        }
+    }
+    Ok(())
 }
 
 /// A fault with its way out.

@@ -244,7 +244,8 @@ impl Stage<'_> {
         inputs: Vec<String>,
         counts: (usize, usize),
     ) -> Training<'t> {
-        Training { settings: self.settings, dir: self.dir, model, tier, inputs, counts }
+        let draws = matches!(self.kind, Kind::Mbpp | Kind::Grpo);
+        Training { settings: self.settings, dir: self.dir, model, tier, inputs, counts, draws }
     }
 }
 

@@ -27,6 +27,8 @@ pub(crate) struct Training<'a> {
     pub(crate) inputs: Vec<String>,
     /// Tasks to train on, and tasks to measure on.
     pub(crate) counts: (usize, usize),
+    /// Whether answers are drawn, which a server may do.
+    pub(crate) draws: bool,
 }
 
 impl<'a> Training<'a> {
@@ -52,14 +54,14 @@ impl<'a> Training<'a> {
         if let Some((_, state)) = &at {
             self.check_unchanged(&digest, state)?;
         }
-        // Before anything is written or loaded: a server that is not there is soon said.
-        let server = server::open(settings)?;
-        let telemetry = self.telemetry(resume, at.as_ref().map(|(_, state)| state))?;
+        // A server that is of no use is said before anything is written.
+        let server = if self.draws { server::open(settings)? } else { None };
         let weights = at.as_ref().map_or(self.model, |(path, _)| path);
         console.say(&format!("loading {}", weights.display()));
         let mut policy = session::load_policy(weights)?;
         let begin = |server| Served::begin(server, &policy, settings, self.dir);
         let served = server.map(begin).transpose()?;
+        let telemetry = self.telemetry(resume, at.as_ref().map(|(_, state)| state))?;
         let material = material(&policy)?;
         self.check_memory(&policy, &material, console)?;
         console.steps = steps(&material, &settings.train);

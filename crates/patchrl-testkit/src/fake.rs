@@ -167,6 +167,16 @@ impl FakeServer {
         self.state.book.lock().unwrap().adapters.keys().cloned().collect()
     }
 
+    /// Answer nothing until [`FakeServer::go_on`], as `/pause` does.
+    pub fn hold(&self) {
+        self.state.change(Change::Paused);
+    }
+
+    /// Answer again.
+    pub fn go_on(&self) {
+        self.state.change(Change::Resumed);
+    }
+
     /// The most questions that were being answered at a time.
     pub fn most_at_once(&self) -> usize {
         self.state.book.lock().unwrap().most
@@ -302,15 +312,18 @@ impl State {
 
     /// Wait until it is not paused, and look the weights up.
     fn enter(&self, name: &str) -> Result<Option<Arc<Model>>, ()> {
-        let book = self.book.lock().unwrap();
+        let mut book = self.book.lock().unwrap();
+        book.now += 1;
+        book.most = book.most.max(book.now);
         let mut book = self.changed.wait_while(book, |book| book.paused).unwrap();
         let adapter = match book.adapters.get(name) {
             Some(adapter) => adapter.clone(),
             None if name == "base" => None,
-            None => return Err(()),
+            None => {
+                book.now -= 1;
+                return Err(());
+            }
         };
-        book.now += 1;
-        book.most = book.most.max(book.now);
         let pace = book.pace;
         drop(book);
         std::thread::sleep(pace);

@@ -74,6 +74,7 @@ pub(crate) fn run(flags: &Quickstart, environment: &Environment) -> anyhow::Resu
         tier: session.sandbox.tier().to_string(),
         inputs: train.iter().map(|it| it.task.id.as_str().to_owned()).collect(),
         counts: (train.len(), held_out.len()),
+        draws: true,
     };
     let material = |_: &Policy| Ok(session.material(&train));
     let (policy, telemetry) =

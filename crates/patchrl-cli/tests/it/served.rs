@@ -2,6 +2,7 @@
 //! and which version drew each token.
 
 use std::path::Path;
+use std::time::Duration;
 
 use patchrl_model::Policy;
 use patchrl_rollout::{Record, records_path};
@@ -60,6 +61,11 @@ fn records(dir: &Path, step: u64) -> Vec<Record> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
+/// No fault: the first answer, which is taken before a run begins.
+fn well() -> Fault {
+    Fault::Late(Duration::ZERO)
+}
+
 fn name(version: u64) -> String {
     format!("policy-v{version}")
 }
@@ -76,6 +82,7 @@ fn thirty_steps_hand_over_thirty_adapters_and_each_token_knows_its_own() {
 
         // What came and left, and who answered in between.
         let mut history = server.history().into_iter().peekable();
+        assert_eq!(history.next(), Some(Change::Answered("base".into())));
         assert_eq!(history.next(), Some(Change::Flushed));
         for version in 0..=30 {
             assert_eq!(history.next(), Some(Change::Loaded(name(version))), "{flavour:?}");
@@ -158,7 +165,8 @@ fn lost_answers_are_no_answers_and_the_run_goes_on() {
     let dir = dir.path();
     let faults = [Fault::error(503, "x"), Fault::Cut, Fault::body(r#"{"choices":[]}"#)];
     let filtered = Fault::body(r#"{"choices":[{"text":"","finish_reason":"content_filter"}]}"#);
-    server.fail("completions", [filtered.clone(), filtered].into_iter().chain(faults));
+    let lost = [well(), filtered.clone(), filtered];
+    server.fail("completions", lost.into_iter().chain(faults));
     let said = train(dir, &server, 2, "", &[]);
     assert_eq!(said.code, 0, "{}", said.err);
     assert_eq!(steps(dir).iter().map(|it| it.lost).collect::<Vec<_>>(), [2, 0]);
@@ -173,21 +181,17 @@ fn lost_answers_are_no_answers_and_the_run_goes_on() {
 #[test]
 fn a_server_that_cannot_be_trained_with_is_refused_with_the_way_out() {
     let (dir, server) = begin(Flavour::Plain);
-    let said = train(dir.path(), &server, 2, "", &[]);
-    assert_eq!(said.code, 2, "{}", said.err);
-    assert!(
-        said.err.contains("error: this server loads no adapters while it runs"),
-        "{}",
-        said.err
-    );
-    assert!(said.err.contains("hint: ") && said.err.contains("`rollout.handover: none`"));
-    // A run that never began can begin again.
-    fs_err::remove_dir_all(dir.path().join("runs")).unwrap();
-    let said = train(dir.path(), &server, 2, ", handover: none", &[]);
-    assert_eq!(said.code, 2, "{}", said.err);
-    assert!(said.err.contains("does not say the tokens of its answers"), "{}", said.err);
-    assert!(said.err.contains("hint: ") && said.err.contains("rollout.retokenize"), "{}", said.err);
-    fs_err::remove_dir_all(dir.path().join("runs")).unwrap();
+    let refused = |more: &str, what: &str, way: &str| {
+        let said = train(dir.path(), &server, 2, more, &[]);
+        assert_eq!(said.code, 2, "{}", said.err);
+        let (error, hint) = said.err.rsplit_once("hint: ").unwrap_or_default();
+        assert!(error.contains(what) && hint.contains(way), "{}", said.err);
+    };
+    // None of these is a run yet, so that the same name can be taken again.
+    refused("", "does not say the tokens of its answers", "rollout.retokenize");
+    refused(", retokenize: true", "loads no adapters while it runs", "`rollout.handover: none`");
+    server.fail("completions", vec![Fault::error(503, "busy"); 3]);
+    refused("", "gave no answer that can be used", "rollout.debug_log");
     let said = train(dir.path(), &server, 2, ", handover: none, retokenize: true", &[]);
     assert_eq!(said.code, 0, "{}", said.err);
     let told = warnings(dir.path());
@@ -205,14 +209,14 @@ fn each_fault_has_an_exit_code_and_a_hint() {
     let cases = [
         (Fault::error(401, "bad key"), 18, 2, "refuses the key", "api_key_env"),
         (web, 18, 2, "a web page", "/v1"),
-        (Fault::body(r#"{"id":"x"}"#), 18, 2, "without `choices`", "rollout.base_url"),
+        (Fault::error(422, "bad seed"), 18, 2, "bad seed", "rollout.debug_log"),
+        (Fault::body(r#"{"id":"x"}"#), 18, 3, "without `choices`", "--resume"),
         (Fault::error(429, "slow down"), 18, 3, "has too much to do", "--resume"),
         (Fault::error(400, "maximum context length is 8"), 6, 3, "context length", "--resume"),
-        (Fault::error(422, "bad seed"), 18, 2, "bad seed", "rollout.debug_log"),
     ];
     for (fault, times, code, what, way) in cases {
         let (dir, server) = begin(Flavour::Vllm);
-        server.fail("completions", vec![fault; times]);
+        server.fail("completions", std::iter::once(well()).chain(vec![fault; times]));
         let said = train(dir.path(), &server, 2, "", &[]);
         assert_eq!(said.code, code, "{}", said.err);
         let (error, hint) = said.err.rsplit_once("hint: ").unwrap_or_default();

@@ -95,14 +95,6 @@ impl Handover {
         gone.into_iter().try_for_each(|version| self.retire(version))
     }
 
-    /// Take every version away from the server again.
-    pub fn close(&self) -> Result<(), RolloutError> {
-        let all = self.loaded.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (base, version) = (self.base.clone(), self.server.version());
-        self.server.aim(Target { base, adapter: None, version });
-        all.into_iter().try_for_each(|version| self.retire(version))
-    }
-
     fn has(&self, version: u64) -> bool {
         self.loaded.lock().unwrap_or_else(PoisonError::into_inner).contains(&version)
     }
@@ -119,10 +111,17 @@ impl Handover {
         }
     }
 
-    /// What an earlier run left: adapters under our names, and prefixes computed with them.
+    /// What an earlier run left: adapters under our names, here and there, and prefixes computed
+    /// with them.
     fn clear(&self) -> Result<(), RolloutError> {
         if self.way == Way::None {
             return Ok(());
+        }
+        for entry in fs_err::read_dir(&self.folder)? {
+            let entry = entry?;
+            if entry.file_name().to_string_lossy().starts_with(PREFIX) && entry.path().is_dir() {
+                fs_err::remove_dir_all(entry.path())?;
+            }
         }
         self.tell(0, &|_| self.is_well())?;
         let listed = self.tell(0, &|_| self.names())?;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::Handover;
+use super::{Handover, Way};
 use crate::config::Server;
 use crate::openai::{Answer, Trouble};
 
@@ -31,8 +31,27 @@ impl Handover {
         Err(self.refused(&answer, &format!("to unload `{name}`")))
     }
 
-    /// Read whole weights from `folder`.
+    /// Read whole weights from `folder`. Nothing is drawn meanwhile, whoever else asks the server:
+    /// an answer half of old weights and half of new ones has no version.
     pub(super) fn update(&self, name: &str, folder: &Path) -> Result<(), Trouble> {
+        self.switch("pause_generation", &json!({ "mode": "retract" }))?;
+        let updated = self.exchange(name, folder);
+        // Whatever came of it: a server that was left paused answers nobody.
+        let resumed = self.switch("continue_generation", &json!({}));
+        updated.and(resumed)
+    }
+
+    fn switch(&self, path: &str, body: &Value) -> Result<(), Trouble> {
+        let answer = self.post(path, body)?;
+        match answer.status {
+            // Older ones have no such switch, and end what they are drawing first.
+            404 | 405 => Ok(()),
+            _ if succeeded(&answer) => Ok(()),
+            _ => Err(self.refused(&answer, &format!("`{path}`"))),
+        }
+    }
+
+    fn exchange(&self, name: &str, folder: &Path) -> Result<(), Trouble> {
         let body = json!({
             "model_path": folder, "weight_version": name, "flush_cache": true,
             "abort_all_requests": false,
@@ -109,6 +128,9 @@ impl Handover {
         let hint = match (self.server.server(), status) {
             (_, 401 | 403) => {
                 "name the environment variable that holds the key as `rollout.api_key_env`"
+            }
+            _ if self.way == Way::Disk => {
+                "the server has to see this folder; `rollout.server_dir` is its path there"
             }
             (Server::Sglang, _) => {
                 "start SGLang with `--enable-lora --max-lora-rank R --lora-target-modules ...` on \

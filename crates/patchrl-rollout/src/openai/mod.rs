@@ -19,7 +19,6 @@ mod wire;
 pub use client::OpenAi;
 pub use key::ApiKey;
 pub use probe::{Compared, compare_tokenizers};
-pub use request::Drawing;
 
 pub(crate) use client::Target;
 pub(crate) use fault::Trouble;

@@ -11,15 +11,15 @@ use crate::config::{Api, Server};
 
 /// How tokens are drawn.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Drawing {
+pub(super) struct Drawing {
     /// 0 is greedy.
-    pub temperature: f32,
+    pub(super) temperature: f32,
     /// Probability mass kept.
-    pub top_p: f32,
+    pub(super) top_p: f32,
     /// Tokens kept; 0 keeps all.
-    pub top_k: usize,
+    pub(super) top_k: usize,
     /// Tokens that end an answer, beside the server's own.
-    pub stop: Vec<u32>,
+    pub(super) stop: Vec<u32>,
 }
 
 /// Whom a question is for.
@@ -104,9 +104,20 @@ fn common(to: &Addressee<'_>, question: &Question<'_>, body: &mut Map<String, Va
     put("top_p", json!(to.drawing.top_p));
     put("seed", json!(seed(question.seed)));
     put("stream", json!(false));
-    let known = !matches!(to.server, Server::Auto | Server::Other);
-    if known && to.drawing.top_k > 0 {
-        put("top_k", json!(to.drawing.top_k));
+    // What is left out a server takes from the model's folder or from its own habits, and would
+    // draw from another distribution than the one that is trained.
+    match to.server {
+        Server::Vllm | Server::Sglang => {
+            put("top_k", json!(top_k(to.drawing)));
+            put("min_p", json!(0.0));
+            put("repetition_penalty", json!(1.0));
+        }
+        Server::LlamaCpp => {
+            put("top_k", json!(to.drawing.top_k));
+            put("min_p", json!(0.0));
+            put("repeat_penalty", json!(1.0));
+        }
+        Server::Auto | Server::Other => {}
     }
     if matches!(to.server, Server::Vllm | Server::Sglang) {
         put("return_token_ids", json!(true));
@@ -120,14 +131,15 @@ fn common(to: &Addressee<'_>, question: &Question<'_>, body: &mut Map<String, Va
 }
 
 fn generate(to: &Addressee<'_>, question: &Question<'_>) -> Result<Value, Trouble> {
-    let top_k = if to.drawing.top_k == 0 { -1 } else { to.drawing.top_k as i64 };
     let mut body = json!({
         "input_ids": tokens_of(question, "generate")?,
         "sampling_params": {
             "max_new_tokens": question.max_new_tokens,
             "temperature": to.drawing.temperature,
             "top_p": to.drawing.top_p,
-            "top_k": top_k,
+            "top_k": top_k(to.drawing),
+            "min_p": 0.0,
+            "repetition_penalty": 1.0,
             "sampling_seed": seed(question.seed),
             "stop_token_ids": to.drawing.stop,
         },
@@ -138,6 +150,11 @@ fn generate(to: &Addressee<'_>, question: &Question<'_>) -> Result<Value, Troubl
         body["lora_path"] = json!(adapter);
     }
     Ok(body)
+}
+
+/// -1 keeps all.
+fn top_k(drawing: &Drawing) -> i64 {
+    if drawing.top_k == 0 { -1 } else { drawing.top_k as i64 }
 }
 
 fn tokens_of<'q>(question: &Question<'q>, api: &str) -> Result<&'q [u32], Trouble> {
@@ -208,6 +225,17 @@ mod tests {
         let vllm = body(Server::Vllm, Api::Completions, None);
         assert_eq!((&vllm["logprobs"], &vllm["stop_token_ids"]), (&json!(0), &json!([9])));
         assert_eq!(vllm["top_k"], 5);
+        // Nothing is left to the model's folder or to a server's habits.
+        for (server, penalty) in [
+            (Server::Vllm, "repetition_penalty"),
+            (Server::Sglang, "repetition_penalty"),
+            (Server::LlamaCpp, "repeat_penalty"),
+        ] {
+            let body = body(server, Api::Completions, None);
+            assert_eq!((&body["min_p"], &body[penalty]), (&json!(0.0), &json!(1.0)), "{server:?}");
+        }
+        let generate = body(Server::Sglang, Api::Generate, None);
+        assert_eq!(generate["sampling_params"]["repetition_penalty"], 1.0);
     }
 
     #[test]

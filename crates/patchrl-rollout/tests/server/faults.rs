@@ -150,19 +150,19 @@ fn a_proxy_that_refuses_is_said() {
 #[test]
 fn an_attempt_ends_at_its_time_and_is_made_again() {
     let server = says(Flavour::Vllm, "hi");
-    server.fail("completions", [Fault::Late(Duration::from_secs(3))]);
+    server.fail("completions", [Fault::Late(Duration::from_secs(40))]);
     let open = open(&RolloutConfig { request_timeout: 1, ..config(&server) });
     let started = Instant::now();
     assert_eq!(ask(&open, 1).expect("a reply").text, "hi");
     let took = started.elapsed();
-    assert!(took >= Duration::from_secs(1) && took < Duration::from_secs(3), "{took:?}");
+    assert!(took >= Duration::from_secs(1) && took < Duration::from_secs(30), "{took:?}");
 }
 
 #[test]
 fn what_is_broken_off_ends_at_once() {
     let server = says(Flavour::Vllm, "hi");
-    server.pace(Duration::from_secs(4));
-    let open = open(&config(&server));
+    server.pace(Duration::from_secs(40));
+    let open = open(&RolloutConfig { request_timeout: 60, ..config(&server) });
     let other = open.clone();
     let started = Instant::now();
     std::thread::scope(|scope| {
@@ -172,7 +172,7 @@ fn what_is_broken_off_ends_at_once() {
         });
         assert!(matches!(ask(&open, 1), Err(PolicyFault::Lost(why)) if why.contains("broken off")));
     });
-    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
     assert!(ask(&open, 2).is_err(), "nothing is asked afterwards");
 }
 
@@ -220,31 +220,44 @@ fn the_key_is_sent_and_shown_to_nobody() {
 #[test]
 fn sixty_four_questions_at_a_time_have_sixty_four_answers() {
     let server = says(Flavour::Vllm, "hi");
-    server.pace(Duration::from_millis(300));
-    let open = open(&RolloutConfig { concurrency: 64, ..config(&server) });
+    let open = open(&RolloutConfig { concurrency: 64, request_timeout: 60, ..config(&server) });
     let prompts: Vec<[u32; 1]> = (0..64).map(|n| [n]).collect();
     let questions: Vec<Question<'_>> = prompts
         .iter()
         .map(|it| Question { chat: &[], tokens: Some(it), tools: &[], seed: 1, max_new_tokens: 4 })
         .collect();
-    let started = Instant::now();
     let mut heard = 0;
-    let replies = open.ask_each(&questions, &mut |_| heard += 1);
-    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    // None is answered before all have come.
+    server.hold();
+    let replies = std::thread::scope(|scope| {
+        let asked = scope.spawn(|| open.ask_each(&questions, &mut |_| heard += 1));
+        let started = Instant::now();
+        while server.most_at_once() < 64 && started.elapsed() < Duration::from_secs(30) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        server.go_on();
+        asked.join().expect("replies")
+    });
     assert_eq!((server.most_at_once(), heard), (64, 64));
     for (at, reply) in replies.into_iter().enumerate() {
         let sampled = reply.expect("a reply").sampled.expect("tokens");
         assert_eq!(sampled.prompt, [at as u32], "answers keep their order");
     }
-    let few = self::open(&RolloutConfig { concurrency: 3, ..config(&server) });
+}
+
+#[test]
+fn the_limit_holds_over_all_who_ask() {
+    let server = says(Flavour::Vllm, "hi");
     server.pace(Duration::from_millis(5));
-    // The limit holds over all who ask at the same time.
+    let open = open(&RolloutConfig { concurrency: 3, ..config(&server) });
+    let question =
+        Question { chat: &[], tokens: Some(&[1]), tools: &[], seed: 1, max_new_tokens: 4 };
     std::thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| assert!(few.ask(&questions[..8]).iter().all(Result::is_ok)));
+            scope.spawn(|| assert!(open.ask(&[question; 8]).iter().all(Result::is_ok)));
         }
     });
-    assert_eq!(server.most_at_once(), 64);
+    assert!((1..=3).contains(&server.most_at_once()), "{}", server.most_at_once());
 }
 
 #[test]
