@@ -20,3 +20,24 @@ pub fn keep_freed_memory() {
         }
     }
 }
+
+/// `count` zeros whose pages are large where the system has such: reading all weights for one
+/// token meets far fewer page-table walks then.
+pub(crate) fn zeros(count: usize) -> Vec<crate::Real> {
+    let zeros = vec![0.0; count];
+    #[cfg(target_os = "linux")]
+    {
+        // Of a fresh allocation no page has been touched yet.
+        const HUGE: usize = 2 << 20;
+        let start = (zeros.as_ptr() as usize).next_multiple_of(HUGE);
+        let end = zeros.as_ptr() as usize + std::mem::size_of_val(zeros.as_slice());
+        if end > start + HUGE {
+            #[expect(unsafe_code, reason = "advice on pages is a system call")]
+            // SAFETY: the range lies within the allocation, and the advice changes no content.
+            unsafe {
+                libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_HUGEPAGE);
+            }
+        }
+    }
+    zeros
+}

@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::lora::{LayerAdapters, LowRank, Part, Target};
+use crate::memory::zeros;
 use crate::{Config, LoraConfig, Real};
 
 /// Parameters (or gradients, or moments) of one model or adapter.
@@ -34,13 +35,13 @@ impl Params {
     }
 
     pub(crate) fn of(layout: Layout) -> Self {
-        Self { data: Arc::new(vec![0.0; layout.total]), layout: Arc::new(layout) }
+        Self { data: Arc::new(zeros(layout.total)), layout: Arc::new(layout) }
     }
 
     /// Zeros in the layout of `self`.
     #[must_use]
     pub fn zeros_like(&self) -> Self {
-        Self { data: Arc::new(vec![0.0; self.data.len()]), layout: Arc::clone(&self.layout) }
+        Self { data: Arc::new(zeros(self.data.len())), layout: Arc::clone(&self.layout) }
     }
 
     /// Every parameter, tensor after tensor.

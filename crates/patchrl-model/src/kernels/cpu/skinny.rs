@@ -86,6 +86,13 @@ impl WithSimd for Dots<'_> {
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { out, x, w, inner } = self;
         let outs = w.len() / inner;
+        if x.len() == inner {
+            // One input takes no longer than memory does, which is fastest read as one stream.
+            for (at, w) in w.chunks_exact(inner).enumerate() {
+                tile::<S, 1, 1>(simd, (out, at, outs), x, w, inner);
+            }
+            return;
+        }
         // Inputs stay in the first cache while the weights pass by.
         let block = (L1_FLOATS / inner / TILE_X).max(1) * TILE_X;
         for (first, x) in x.chunks(block * inner).enumerate() {
