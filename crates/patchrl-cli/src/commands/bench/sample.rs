@@ -17,12 +17,15 @@ use crate::printer::{self, Form};
 use crate::session::{self, Session};
 use crate::settings::{Environment, Settings};
 
+/// Tasks that `--copies` asks for answers to.
+const TASKS: usize = 8;
+
 /// With `--copies`, model and tasks are those of a configuration; else the model is random.
 #[derive(Debug, Args)]
 pub(crate) struct Draw {
     #[command(flatten)]
     common: Common,
-    /// Draw answers to the held-out tasks, with and without copying ahead.
+    /// Draw answers to the first eight held-out tasks, with and without copying ahead.
     #[arg(long)]
     copies: bool,
     /// Sizes of the random model: `smollm2-135m`, `smollm2-360m`, `small`.
@@ -144,7 +147,9 @@ fn copies(
     let mut console = Console::new();
     let session = Session::open(settings, environment)?;
     let policy = session::load_policy(&session.find_model(&mut console)?)?;
-    let ready = session.prepare(&session.tasks(session::is_held_out)?, &mut console)?;
+    let mut tasks = session.tasks(session::is_held_out)?;
+    tasks.truncate(TASKS);
+    let ready = session.prepare(&tasks, &mut console)?;
     let prompts = ready.iter().map(|ready| prompt(&policy, &settings.prompt, ready));
     let prompts: Vec<Vec<u32>> =
         prompts.map(|prompt| prompt.map(|p| p.tokens)).collect::<Result<_, _>>()?;
