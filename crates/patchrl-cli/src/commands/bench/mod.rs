@@ -50,7 +50,7 @@ const SIZES: &[(&str, [usize; 6])] = &[
 
 /// A model of random weights by the name of its sizes.
 fn random(name: &str) -> anyhow::Result<Model> {
-    let Some((_, [layers, hidden, heads, kv_heads, ffn, vocab])) =
+    let Some(&(_, [layers, hidden, heads, kv_heads, ffn, vocab])) =
         SIZES.iter().find(|(known, _)| *known == name)
     else {
         let known: Vec<&str> = SIZES.iter().map(|(name, _)| *name).collect();
@@ -59,8 +59,6 @@ fn random(name: &str) -> anyhow::Result<Model> {
             format!("take one of {}", known.join(", ")),
         ));
     };
-    let [layers, hidden, heads, kv_heads, ffn, vocab] =
-        [*layers, *hidden, *heads, *kv_heads, *ffn, *vocab];
     let sizes = Scratch { layers, hidden, heads, kv_heads, ffn, vocab, max_positions: 8192 };
     Ok(Model::from_scratch(&sizes, 1)?)
 }
