@@ -43,14 +43,6 @@ pub enum RolloutError {
     /// The task's files could not be read, or a record not written.
     #[error(transparent)]
     File(#[from] std::io::Error),
-    /// The server gives no answers until something is changed.
-    #[error("{what}")]
-    Server {
-        /// What is wrong.
-        what: String,
-        /// The way out.
-        hint: String,
-    },
     /// A policy will never answer until something is changed.
     #[error(transparent)]
     Policy(#[from] PolicyFault),
@@ -62,16 +54,13 @@ pub enum RolloutError {
 impl RolloutError {
     /// Whether the user must change something, as opposed to us or the machine.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::Server { .. } | Self::ProblemId(_))
-            || matches!(self, Self::Policy(PolicyFault::Fatal { .. }))
+        matches!(self, Self::Policy(PolicyFault::Fatal { .. }) | Self::ProblemId(_))
     }
 
     /// What the user can do now.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Server { hint, .. } | Self::Policy(PolicyFault::Fatal { hint, .. }) => {
-                Some(hint.clone())
-            }
+            Self::Policy(PolicyFault::Fatal { hint, .. }) => Some(hint.clone()),
             Self::Model(error) => error.hint(),
             Self::File(_) | Self::ProblemId(_) | Self::Policy(_) => None,
         }

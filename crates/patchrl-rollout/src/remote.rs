@@ -178,9 +178,7 @@ impl Drawer for Remote {
         for (reply, (prompt, _)) in replies.into_iter().zip(asked) {
             drawn.push(match reply {
                 Ok(reply) => self.drawn(prompt, reply),
-                Err(PolicyFault::Fatal { what, hint }) => {
-                    return Err(RolloutError::Server { what, hint });
-                }
+                Err(fatal @ PolicyFault::Fatal { .. }) => return Err(fatal.into()),
                 Err(fault) => Drawn::lost(fault.to_string()),
             });
         }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use patchrl_model::{Activations, Group, Model, Params, Target};
+use patchrl_model::{Activations, Model, Target};
 
 use crate::_reference::{self, Weights};
 use crate::tiny::{self, Stream, Texts};
@@ -158,54 +158,8 @@ fn named(faults: &[String]) -> Vec<&str> {
     faults.iter().map(|fault| fault.split(':').next().unwrap()).collect()
 }
 
-fn gradient(model: &Model, group: &Group<'_>, dlogp: &[Vec<f32>]) -> Params {
-    let mut grads = model.params.zeros_like();
-    model
-        .forward(group, TEMPERATURE, Activations::Keep)
-        .unwrap()
-        .backward(dlogp, &mut grads)
-        .unwrap();
-    grads
-}
-
 fn norm(x: &[f32]) -> f64 {
     x.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt()
-}
-
-#[test]
-fn a_shared_prompt_gives_the_gradients_of_separate_sequences() {
-    let mut worst = 0.0_f64;
-    for (name, config) in tiny::variants() {
-        // Several attention blocks, answers across a block's border and beyond a window; ragged,
-        // of one token, empty; and a prompt of one token.
-        for (prompt, answers) in [(150, [140, 3, 0, 1, 31]), (1, [9, 1, 0, 40, 2])] {
-            let texts = Texts::new(config.vocab, prompt, &answers);
-            for adapter in [false, true] {
-                let mut model = tiny::model(config.clone());
-                if adapter {
-                    model = tiny::adapted(model, &Target::ALL);
-                }
-                let error = shared_against_separate(&model, &texts);
-                assert!(error < 1e-5, "{name}, adapter {adapter}, prompt {prompt}: {error:e}");
-                worst = worst.max(error);
-            }
-        }
-    }
-    assert!(worst > 0.0, "the two ways are one");
-}
-
-/// Relative L2 distance of the gradients over all parameters in training.
-fn shared_against_separate(model: &Model, texts: &Texts) -> f64 {
-    let weights = texts.weights(13);
-    let shared = gradient(model, &texts.group(), &weights);
-    let mut separate = model.params.zeros_like();
-    for (answer, dlogp) in texts.answers.iter().zip(&weights) {
-        let group = Group { prompt: &texts.prompt, answers: vec![answer] };
-        let forward = model.forward(&group, TEMPERATURE, Activations::Keep).unwrap();
-        forward.backward(std::slice::from_ref(dlogp), &mut separate).unwrap();
-    }
-    let gap: Vec<f32> = shared.data().iter().zip(separate.data()).map(|(a, b)| a - b).collect();
-    norm(&gap) / norm(separate.data())
 }
 
 #[test]

@@ -11,5 +11,6 @@ mod gradient;
 mod policy_files;
 mod sampling;
 mod scratch;
+mod shared;
 mod sources;
 mod tiny;

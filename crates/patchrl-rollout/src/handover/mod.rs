@@ -139,19 +139,20 @@ impl Handover {
     ) -> Result<T, RolloutError> {
         let before = std::cell::Cell::new(false);
         let attempt = || told(before.replace(true));
-        self.server.until_it_comes(version, &|| false, &attempt).map_err(|fault| match fault {
-            PolicyFault::Fatal { what, hint } => RolloutError::Server { what, hint },
-            PolicyFault::Lost(what) | PolicyFault::Overflow(what) => RolloutError::Server {
+        let told = self.server.until_it_comes(version, &|| false, &attempt);
+        Ok(told.map_err(|fault| match fault {
+            PolicyFault::Lost(what) | PolicyFault::Overflow(what) => PolicyFault::Fatal {
                 what: format!("the weights did not reach the server: {what}"),
                 hint: "see what the server's log says, then go on with `--resume`".into(),
             },
-        })
+            fatal @ PolicyFault::Fatal { .. } => fatal,
+        })?)
     }
 }
 
 fn way(config: &RolloutConfig, server: Server, lora: bool) -> Result<Way, RolloutError> {
     let refuse = |what: &str, hint: &str| {
-        Err(RolloutError::Server { what: what.to_owned(), hint: hint.to_owned() })
+        Err(PolicyFault::Fatal { what: what.to_owned(), hint: hint.to_owned() }.into())
     };
     let kind = match config.handover {
         HandoverKind::Auto if lora => HandoverKind::Lora,

@@ -1,5 +1,6 @@
 //! Weights that reach a server: by adapter, by checkpoint, or not.
 
+use patchrl_agent::PolicyFault;
 use patchrl_model::{Group, LoraConfig, Policy};
 use patchrl_rollout::{Handover, HandoverKind, RolloutConfig, RolloutError};
 use patchrl_testkit::{Change, FakeServer, Fault, Flavour};
@@ -112,7 +113,7 @@ fn refusal(server: &FakeServer, change: impl FnOnce(&mut RolloutConfig), lora: b
     let mut config = config(server);
     change(&mut config);
     match Handover::open(open(&config), lora, dir.path()) {
-        Err(RolloutError::Server { what, hint }) => format!("{what} / {hint}"),
+        Err(RolloutError::Policy(PolicyFault::Fatal { what, hint })) => format!("{what} / {hint}"),
         other => panic!("no refusal: {:?}", other.err()),
     }
 }
@@ -135,7 +136,9 @@ fn a_refused_adapter_says_how_the_server_must_be_started() {
     let handover = Handover::open(open(&config(&server)), true, dir.path()).expect("a way");
     server.fail("/load_lora_adapter", [Fault::Status(404, "", r#"{"detail":"Not Found"}"#.into())]);
     let refused = handover.publish(&adapted(&policy, 1), 0).expect_err("a refusal");
-    let RolloutError::Server { hint, .. } = refused else { panic!("{refused}") };
+    let RolloutError::Policy(PolicyFault::Fatal { hint, .. }) = refused else {
+        panic!("{refused}")
+    };
     assert!(hint.contains("VLLM_ALLOW_RUNTIME_LORA_UPDATING=1"), "{hint}");
     // What passes is waited for, also where the first attempt came through unheard.
     server.fail("/load_lora_adapter", [Fault::error(503, "busy"), Fault::Cut]);

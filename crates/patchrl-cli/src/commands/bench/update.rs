@@ -76,11 +76,11 @@ pub(crate) fn run(flags: &Update) -> anyhow::Result<Exit> {
     let mut measured = Vec::new();
     let mut loaded: Option<(String, Model)> = None;
     for (model, prompt, answer, group) in shapes(flags) {
-        let network = match loaded.take() {
+        let mut network = match loaded.take() {
             Some((name, network)) if name == model => network,
             _ => adapted(random(&model)?, flags.rank)?,
         };
-        measured.push(measure(flags, &network, (&model, prompt, answer, group))?);
+        measured.push(measure(flags, &mut network, (&model, prompt, answer, group))?);
         if flags.table {
             printer::say(&line(measured.last()));
         }
@@ -118,7 +118,7 @@ fn adapted(model: Model, rank: usize) -> anyhow::Result<Model> {
 
 fn measure(
     flags: &Update,
-    model: &Model,
+    model: &mut Model,
     (name, prompt, answer, group): (&str, usize, usize, usize),
 ) -> anyhow::Result<Measured> {
     let vocab = model.config.vocab;
@@ -128,9 +128,7 @@ fn measure(
     let asked = Group { prompt: &text, answers: answers.iter().map(Vec::as_slice).collect() };
     let activations = if flags.recompute { Activations::Recompute } else { Activations::Keep };
     let slopes = vec![vec![1e-3; answer]; group];
-    // An optimizer works on weights of its own, so that every round sees the same ones.
-    let mut trained = model.params.clone();
-    let mut grads = trained.zeros_like();
+    let mut grads = model.params.zeros_like();
     let mut optimizer = AdamW::new(AdamWConfig::default(), grads.data().len());
     let mut best: Option<[f64; 4]> = None;
     let before = product_rate(1024, Duration::from_millis(500));
@@ -141,7 +139,7 @@ fn measure(
         let middle = Instant::now();
         forward.backward(&slopes, &mut grads)?;
         let passed = Instant::now();
-        optimizer.step(trained.data_mut(), grads.data(), &[], 1e-6)?;
+        optimizer.step(model.params.data_mut(), grads.data(), &[], 1e-6)?;
         let times = [
             (middle - start).as_secs_f64(),
             (passed - middle).as_secs_f64(),
@@ -176,9 +174,9 @@ fn measure(
         share_of_product: rate / product,
         floor_s: flops / product,
         peak_bytes: usage::peak_memory(),
-        // Weights in training are held twice here.
+        // Beside the weights, gradients and two moments.
         predicted_bytes: model.weight_bytes()
-            + 16 * grads.data().len() as u64
+            + 12 * grads.data().len() as u64
             + model.pass_bytes(&lengths, activations),
     })
 }
