@@ -54,14 +54,21 @@ impl Gatherer<'_> {
     /// Answers to every task, judged and written.
     pub(crate) fn gather(&mut self, ready: &[Ready], console: &mut Console) -> anyhow::Result<()> {
         let per_task = self.samples.max(1) as usize;
+        let settings = self.session.settings;
+        let most = settings.agent.as_ref().map_or(settings.sampling.max_new_tokens, |it| it.tokens);
+        let tokens = |tasks: usize| (tasks * per_task * most) as u64;
         let mut done = 0;
         for batch in ready.chunks((TOGETHER / per_task).max(1)) {
-            console.progress("tasks", done, ready.len() as u64);
             let tasks: Vec<&Ready> = batch.iter().collect();
-            for (ready, group) in tasks.iter().zip(self.roll(&tasks)?) {
+            let mut drawn = tokens(done);
+            let groups = self.roll(&tasks, &mut |more| {
+                drawn += more as u64;
+                console.progress("tokens drawn", drawn, tokens(ready.len()));
+            })?;
+            for (ready, group) in tasks.iter().zip(groups) {
                 self.keep(ready, group)?;
             }
-            done += batch.len() as u64;
+            done += batch.len();
         }
         console.clear();
         Ok(())
@@ -72,7 +79,11 @@ impl Gatherer<'_> {
         At { run, step: STEP - u64::from(self.round), group_size: self.samples }
     }
 
-    fn roll(&self, tasks: &[&Ready]) -> anyhow::Result<Vec<Group>> {
+    fn roll(
+        &self,
+        tasks: &[&Ready],
+        on_token: &mut dyn FnMut(usize),
+    ) -> anyhow::Result<Vec<Group>> {
         let (settings, mode) = (self.session.settings, self.mode);
         if let Who::Model(policy) = &self.who {
             let roller = Roller {
@@ -82,7 +93,7 @@ impl Gatherer<'_> {
                 judge: &self.session.judge,
                 agent: settings.agent.as_ref(),
             };
-            return Ok(roller.roll(tasks, mode, self.at(), &mut |_| {})?.0);
+            return Ok(roller.roll(tasks, mode, self.at(), on_token)?.0);
         }
         let config = settings.agent.clone().unwrap_or_default();
         let mut groups = Vec::with_capacity(tasks.len());

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use patchrl_model::{Finish, Message, Model, Policy, Request, Sampling, generate};
+use patchrl_model::{Message, Model, Policy};
+
+use crate::desk::Desk;
 
 /// Who thinks of the answers.
 pub enum Brain {
@@ -23,41 +25,20 @@ pub(crate) struct Thought {
 }
 
 /// What is asked of it.
-pub(crate) struct Wish<'a> {
+pub(crate) struct Wish {
     pub(crate) prompt: Vec<u32>,
-    pub(crate) adapter: Option<&'a Model>,
+    pub(crate) adapter: Option<Arc<Model>>,
     pub(crate) temperature: f32,
     pub(crate) seed: u64,
     pub(crate) most: usize,
 }
 
 impl Brain {
-    pub(crate) fn think(&self, wish: Wish<'_>) -> Result<Thought, String> {
-        let Self::Model(policy) = self else { return Ok(self.recite(wish)) };
-        let sampling = Sampling {
-            temperature: wish.temperature,
-            top_p: 1.0,
-            top_k: 0,
-            max_new_tokens: wish.most,
-            stop: policy.tokenizer.eos().to_vec(),
-        };
-        let model = wish.adapter.unwrap_or(&policy.model);
-        let request = Request::new(&wish.prompt, [wish.seed]);
-        let drawn = generate(model, &[request], &sampling, &mut |_| {});
-        let sample = drawn.map_err(|e| e.to_string())?.remove(0).remove(0);
-        let text = policy.tokenizer.decode(&sample.tokens);
-        let length = sample.finish == Finish::Length;
-        let (tokens, log_probs) = (sample.tokens, sample.log_probs);
-        Ok(Thought { prompt: wish.prompt, tokens, log_probs, text, length })
-    }
-
-    fn recite(&self, wish: Wish<'_>) -> Thought {
-        let Self::Says(text) = self else { unreachable!("a model thinks") };
-        let mut tokens: Vec<u32> = text.bytes().map(u32::from).collect();
-        let length = tokens.len() > wish.most;
-        tokens.truncate(wish.most);
-        let text = text.chars().take(wish.most).collect();
-        Thought { prompt: wish.prompt, log_probs: vec![-0.5; tokens.len()], tokens, text, length }
+    pub(crate) fn think(&self, desk: &Desk, wish: Wish) -> Result<Thought, String> {
+        match self {
+            Self::Model(policy) => desk.ask(policy, wish),
+            Self::Says(text) => Ok(recite(text, wish)),
+        }
     }
 
     /// Tokens of a text.
@@ -98,4 +79,12 @@ impl Brain {
             Self::Says(_) => 4096,
         }
     }
+}
+
+fn recite(text: &str, wish: Wish) -> Thought {
+    let mut tokens: Vec<u32> = text.bytes().map(u32::from).collect();
+    let length = tokens.len() > wish.most;
+    tokens.truncate(wish.most);
+    let text = text.chars().take(wish.most).collect();
+    Thought { prompt: wish.prompt, log_probs: vec![-0.5; tokens.len()], tokens, text, length }
 }

@@ -13,6 +13,7 @@ use patchrl_model::{Message, Model};
 use serde_json::{Value, json};
 
 use crate::brain::{Brain, Thought, Wish};
+use crate::desk::Desk;
 use crate::http::{self, Fault, Request};
 use crate::shapes;
 
@@ -79,6 +80,7 @@ pub struct FakeServer {
 struct State {
     flavour: Flavour,
     brain: RwLock<Brain>,
+    desk: Desk,
     book: Mutex<Book>,
     changed: Condvar,
     key: Option<String>,
@@ -108,12 +110,18 @@ impl FakeServer {
 
     /// The same for those who know the key.
     pub fn start_with(flavour: Flavour, brain: Brain, key: Option<&str>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::listen("127.0.0.1:0", flavour, brain, key)
+    }
+
+    /// The same at an address such as `127.0.0.1:8000`.
+    pub fn listen(address: &str, flavour: Flavour, brain: Brain, key: Option<&str>) -> Self {
+        let listener = TcpListener::bind(address).unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let book = Book { places: usize::MAX, version: "default".into(), ..Book::default() };
         let state = Arc::new(State {
             flavour,
             brain: RwLock::new(brain),
+            desk: Desk::default(),
             book: Mutex::new(book),
             changed: Condvar::new(),
             key: key.map(|key| format!("Bearer {key}")),
@@ -289,7 +297,7 @@ impl State {
         let Ok(adapter) = self.enter(&name) else {
             return refused(404, &format!("The model `{name}` does not exist."));
         };
-        let said = self.think(body, native, adapter.as_deref());
+        let said = self.think(body, native, adapter);
         let mut book = self.book.lock().unwrap();
         book.now -= 1;
         book.history.push(Change::Answered(name));
@@ -334,7 +342,7 @@ impl State {
         &self,
         body: &Value,
         native: bool,
-        adapter: Option<&Model>,
+        adapter: Option<Arc<Model>>,
     ) -> Result<Thought, String> {
         let brain = self.brain.read().unwrap();
         let ids = |value: &Value| -> Vec<u32> {
@@ -363,7 +371,8 @@ impl State {
         }
         let seed = how[if native { "sampling_seed" } else { "seed" }].as_u64().unwrap_or(0);
         let temperature = how["temperature"].as_f64().unwrap_or(1.0) as f32;
-        brain.think(Wish { prompt, adapter, temperature, seed, most: most as usize })
+        let wish = Wish { prompt, adapter, temperature, seed, most: most as usize };
+        brain.think(&self.desk, wish)
     }
 
     fn tokenize(&self, body: &Value) -> Said {

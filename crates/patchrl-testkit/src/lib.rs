@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test may fail by panicking")]
 
 mod brain;
+mod desk;
 mod fake;
 mod http;
 mod shapes;

@@ -80,6 +80,9 @@ struct WrittenStage {
     /// Of its figures and its folder; else its kind.
     name: Option<String>,
     kind: Kind,
+    /// It runs in the first round alone.
+    #[serde(default)]
+    once: bool,
     /// Of a `rollout`: answers per task.
     #[serde(default = "once")]
     samples: u32,
@@ -153,9 +156,10 @@ fn plan(text: &str, path: &Path, over: &Mapping) -> anyhow::Result<(Vec<Planned>
     let mut stages: Vec<Planned> = Vec::new();
     let rounds = written.rounds;
     let repeated = (0..rounds).flat_map(|round| written.stages.iter().map(move |s| (round, s)));
-    for (at, (round, stage)) in repeated.enumerate() {
+    let due = repeated.filter(|(round, stage)| *round == 0 || !stage.once);
+    for (at, (round, stage)) in due.enumerate() {
         let mut name = stage.name.clone().unwrap_or_else(|| stage.kind.as_str().into());
-        if rounds > 1 {
+        if rounds > 1 && !stage.once {
             name = format!("{name}-{}", round + 1);
         }
         let named = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
@@ -417,11 +421,11 @@ mod tests {
     }
 
     #[test]
-    fn the_shipped_rounds_are_two_of_three_stages() {
+    fn the_shipped_rounds_begin_with_gold_once() {
         let stages = planned(include_str!("../../../../configs/rounds.yaml")).unwrap();
-        let kinds: Vec<Kind> = stages.iter().map(|stage| stage.kind).collect();
-        assert_eq!(kinds, [Kind::Rollout, Kind::Sft, Kind::Grpo].repeat(2));
-        assert!(stages.iter().all(|stage| stage.settings.agent.is_some()));
+        let names: Vec<&str> = stages.iter().map(|stage| stage.name.as_str()).collect();
+        let rounds = ["rollout-1", "sft-1", "grpo-1", "rollout-2", "sft-2", "grpo-2"];
+        assert_eq!((names[0], &names[1..]), ("gold", &rounds[..]));
     }
 
     #[test]
