@@ -1,4 +1,4 @@
-//! Why a file did not come.
+//! Why a file did not come, or could not be read or written.
 
 use std::io;
 use std::path::PathBuf;
@@ -81,5 +81,19 @@ pub enum Miss {
 impl From<HubError> for Miss {
     fn from(error: HubError) -> Self {
         Self::Fatal(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_apart_and_names_the_file() {
+        let error = HubError::write("runs/a/model.safetensors", io::ErrorKind::StorageFull.into());
+        assert_eq!(error.to_string(), "the disk is full: cannot write `runs/a/model.safetensors`");
+        assert!(error.hint().is_some());
+        let error = HubError::write("x", io::ErrorKind::PermissionDenied.into());
+        assert!(matches!(error, HubError::Io { .. }));
     }
 }

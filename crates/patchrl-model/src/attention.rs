@@ -20,6 +20,9 @@ use crate::packing::Block;
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) rows: usize,
+    /// Rows before them that have keys and values, and no queries. Only a forward pass may have
+    /// any.
+    pub(crate) before: usize,
     pub(crate) heads: usize,
     pub(crate) kv_heads: usize,
     pub(crate) head_dim: usize,
@@ -33,10 +36,10 @@ impl Shape {
         self.heads / self.kv_heads
     }
 
-    /// Queries (heads, T, D), keys and values (`kv_heads`, T, D) of one buffer.
+    /// Queries (heads, T, D), keys and values (`kv_heads`, `before` + T, D) of one buffer.
     pub(crate) fn split<'a>(&self, qkv: &'a [Real]) -> (&'a [Real], &'a [Real], &'a [Real]) {
         let (q, kv) = qkv.split_at(self.heads * self.matrix());
-        let (k, v) = kv.split_at(self.kv_heads * self.matrix());
+        let (k, v) = kv.split_at(kv.len() / 2);
         (q, k, v)
     }
 
@@ -51,6 +54,11 @@ impl Shape {
 
     fn head<'a>(&self, of: &'a [Real], head: usize) -> Mat<'a> {
         Mat::new(&of[head * self.matrix()..(head + 1) * self.matrix()], self.rows, self.head_dim)
+    }
+
+    /// The same of keys or values.
+    fn kv_head<'a>(&self, of: &'a [Real], head: usize) -> Mat<'a> {
+        Self { rows: self.before + self.rows, ..*self }.head(of, head)
     }
 }
 
@@ -69,8 +77,8 @@ pub(crate) fn forward(
         |scores, job| {
             let (block, kv) = (job.block, job.head / shape.per_kv());
             let scores = &mut scores[..block.len * block.keys()];
-            let query = shape.head(q, job.head).rows(block.start, block.len);
-            let (keys, values) = (shape.head(k, kv), shape.head(v, kv));
+            let query = shape.head(q, job.head).rows(block.start - shape.before, block.len);
+            let (keys, values) = (shape.kv_head(k, kv), shape.kv_head(v, kv));
             against_keys(block, scores, shape.scale(), (query, keys));
             for (at, row) in scores.chunks_exact_mut(block.keys()).enumerate() {
                 let seen = block.visible(at, shape.window);

@@ -4,20 +4,22 @@
 //! per sequence for its own tokens. Every row is computed with the same order of
 //! additions whatever the other rows are, those of the same sequence included.
 
+use std::sync::Arc;
+
 use rayon::prelude::*;
 
+use crate::kept::Read;
 use crate::kernels::cpu::{
     Rotation, dots, exp_shifted, in_pool, linear, max, rms_heads, rms_norm, swiglu, weighted_sum,
 };
-use crate::network::PromptKeys;
-use crate::{Config, Model, ModelError};
+use crate::{Config, Model};
 
 /// Rows that one attention job handles.
 const ROWS_PER_JOB: usize = 8;
 
 /// One answer in the making.
 pub(crate) struct Sequence {
-    /// From [`Decoder::prefill`].
+    /// From [`Decoder::add`].
     pub(crate) prompt: usize,
     /// What a step computes: the token to go on from, then what may follow it. Empty at first:
     /// the prompt has been computed.
@@ -77,8 +79,7 @@ impl Row<'_> {
 pub(crate) struct Decoder<'m> {
     model: &'m Model,
     rotation: Rotation,
-    /// Per prompt and layer.
-    prompts: Vec<Vec<PromptKeys>>,
+    prompts: Vec<Arc<Read>>,
 }
 
 impl<'m> Decoder<'m> {
@@ -89,11 +90,11 @@ impl<'m> Decoder<'m> {
         Self { model, rotation, prompts: Vec::new() }
     }
 
-    /// Compute a prompt; its number, and the logits after its last token, (vocab,).
-    pub(crate) fn prefill(&mut self, prompt: &[u32]) -> Result<(usize, Vec<f32>), ModelError> {
-        let (keys, last) = self.model.prefill(prompt)?;
-        self.prompts.push(keys);
-        Ok((self.prompts.len() - 1, self.logits(&last)))
+    /// Take a prompt that was read; its number, and the logits after its last token, (vocab,).
+    pub(crate) fn add(&mut self, prompt: Arc<Read>) -> (usize, Vec<f32>) {
+        let logits = self.logits(&prompt.last);
+        self.prompts.push(prompt);
+        (self.prompts.len() - 1, logits)
     }
 
     /// Logits after each token of each sequence, (B, vocab). Sequences of one prompt stand
@@ -246,7 +247,7 @@ impl<'m> Decoder<'m> {
         for q in &mut queries {
             *q *= scale;
         }
-        let prompt = &self.prompts[asking[0].sequence.prompt][layer];
+        let prompt = &self.prompts[asking[0].sequence.prompt].keys[layer];
         let size = prompt.keys.len() / config.kv_heads;
         let place = head * size..(head + 1) * size;
         let shared = size / width;

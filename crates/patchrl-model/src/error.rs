@@ -11,22 +11,6 @@ use patchrl_hub::HubError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// A file could not be read or written. The message of `fs_err` names the path.
-    #[error("{action}")]
-    Io {
-        /// What was being done, with the path.
-        action: String,
-        /// Why it failed.
-        source: io::Error,
-    },
-    /// The disk filled up while a checkpoint or a download was written.
-    #[error("the disk is full: cannot write `{}`", path.display())]
-    DiskFull {
-        /// The file that could not be written whole. It was removed.
-        path: PathBuf,
-        /// The system's own words.
-        source: io::Error,
-    },
     /// A file is there, and what it says is wrong or truncated.
     #[error("`{}` is damaged: {why}", path.display())]
     Damaged {
@@ -79,7 +63,7 @@ pub enum ModelError {
         /// One entry for each place, with why it had nothing.
         tried: Vec<String>,
     },
-    /// A download failed for good.
+    /// A file could not be read, written or fetched.
     #[error(transparent)]
     Hub(#[from] HubError),
     /// The tokenizer library refused something.
@@ -147,9 +131,6 @@ impl ModelError {
     /// What the user can do now, printed as `hint: ...` under the error.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::DiskFull { .. } => {
-                Some("free some space and run the same command again; nothing was lost".to_owned())
-            }
             Self::Damaged { path, .. } => {
                 Some(format!("remove `{}` and fetch or copy it again", path.display()))
             }
@@ -182,32 +163,11 @@ impl ModelError {
 
     /// An input or output error of `fs_err`, whose message already names the path.
     pub(crate) fn io(action: impl Into<String>, source: io::Error) -> Self {
-        Self::Io { action: action.into(), source }
+        Self::Hub(HubError::io(action, source))
     }
 
     /// A write error: a full disk is told apart, since the user can act on it.
     pub(crate) fn write(path: impl Into<PathBuf>, source: io::Error) -> Self {
-        let path = path.into();
-        match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                Self::DiskFull { path, source }
-            }
-            _ => Self::Io { action: format!("cannot write `{}`", path.display()), source },
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_full_disk_is_told_apart_and_names_the_file() {
-        let error =
-            ModelError::write("runs/a/model.safetensors", io::ErrorKind::StorageFull.into());
-        assert_eq!(error.to_string(), "the disk is full: cannot write `runs/a/model.safetensors`");
-        assert!(error.hint().is_some());
-        let error = ModelError::write("x", io::ErrorKind::PermissionDenied.into());
-        assert!(matches!(error, ModelError::Io { .. }));
+        Self::Hub(HubError::write(path, source))
     }
 }

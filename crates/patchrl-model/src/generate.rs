@@ -1,4 +1,4 @@
-//! Sampling with a key and value cache: one prefill per request, one batch for all samples.
+//! Sampling with a key and value cache: one prefill per request at most, one batch for all samples.
 //!
 //! Owns the loop from prompt to finished answers. Finished samples leave the
 //! batch. Every row of a step is computed with the same order of additions
@@ -15,6 +15,7 @@ use rayon::prelude::*;
 
 use crate::decode::{Decoder, Sequence};
 use crate::draw::{Drawn, draw};
+use crate::kept::Kept;
 use crate::speculate::{Drafter, Drafts, Guess, Step};
 use crate::uniform::uniform;
 use crate::{Config, Model, ModelError};
@@ -87,6 +88,15 @@ pub fn generate(
     generate_with(model, requests, sampling, Drafts::default(), &mut |step| on_token(step.tokens))
 }
 
+/// As [`generate`], going on from prompts that `kept` has read. Samples do not depend on it.
+pub fn generate_kept(
+    kept: &mut Kept<'_>,
+    requests: &[Request<'_>],
+    sampling: &Sampling,
+) -> Result<Vec<Vec<Sample>>, ModelError> {
+    sample(kept, requests, sampling, Drafts::default(), &mut |_| {})
+}
+
 /// As [`generate`], with a say in how far tokens are copied ahead. Samples do not depend on it.
 pub fn generate_with(
     model: &Model,
@@ -95,7 +105,18 @@ pub fn generate_with(
     drafts: Drafts,
     on_step: &mut dyn FnMut(Step),
 ) -> Result<Vec<Vec<Sample>>, ModelError> {
+    sample(&mut Kept::new(model, 0), requests, sampling, drafts, on_step)
+}
+
+fn sample(
+    kept: &mut Kept<'_>,
+    requests: &[Request<'_>],
+    sampling: &Sampling,
+    drafts: Drafts,
+    on_step: &mut dyn FnMut(Step),
+) -> Result<Vec<Vec<Sample>>, ModelError> {
     sampling.check()?;
+    let model = kept.begin();
     let limits = limits(model, requests, sampling)?;
     let longest = requests.iter().zip(&limits).map(|(request, limit)| request.prompt.len() + limit);
     let mut decoder = Decoder::new(model, longest.max().unwrap_or(0));
@@ -106,7 +127,7 @@ pub fn generate_with(
         if request.seeds.is_empty() {
             continue;
         }
-        let (prompt, first) = decoder.prefill(request.prompt)?;
+        let (prompt, first) = decoder.add(kept.read(request.prompt)?);
         for (sample, &seed) in request.seeds.iter().enumerate() {
             answers.push(Answer::new((at, sample), drafter.add_answer(at), seed, limits[at]));
             sequences.push(Sequence::new(&model.config, prompt, request.prompt.len()));

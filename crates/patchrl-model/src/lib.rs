@@ -22,6 +22,8 @@ mod error;
 #[cfg(not(feature = "double"))]
 mod generate;
 mod head;
+#[cfg(not(feature = "double"))]
+mod kept;
 mod kernels;
 mod lora;
 mod memory;
@@ -49,34 +51,28 @@ mod uniform;
 mod weights;
 
 #[cfg(not(feature = "double"))]
-pub use chat::{ChatTemplate, Day, Message};
+pub use self::{
+    chat::{ChatTemplate, Day, Message},
+    continuation::Said,
+    diff_forms::diff_forms,
+    generate::{Finish, Request, Sample, Sampling, generate, generate_kept, generate_with},
+    kept::Kept,
+    policy::Policy,
+    scratch::Scratch,
+    source::{FetchWheel, HUB, Progress, Sources, resolve},
+    speculate::{Drafts, Step},
+    suffix::{Copied, Suffixes},
+    tokenizer::Tokenizer,
+};
 pub use config::{Config, Family, Window};
-#[cfg(not(feature = "double"))]
-pub use continuation::Said;
 pub use cost::{Lengths, update_flops};
-#[cfg(not(feature = "double"))]
-pub use diff_forms::diff_forms;
 pub use error::ModelError;
-#[cfg(not(feature = "double"))]
-pub use generate::{Finish, Request, Sample, Sampling, generate, generate_with};
 pub use lora::{Base, LoraConfig, Target};
 pub use memory::keep_freed_memory;
 pub use network::{Activations, Forward, Group, Model};
 pub use params::Params;
-#[cfg(not(feature = "double"))]
-pub use policy::Policy;
 pub use rate::product_rate;
 pub use rotary::RopeScaling;
-#[cfg(not(feature = "double"))]
-pub use scratch::Scratch;
-#[cfg(not(feature = "double"))]
-pub use source::{FetchWheel, HUB, Progress, Sources, resolve};
-#[cfg(not(feature = "double"))]
-pub use speculate::{Drafts, Step};
-#[cfg(not(feature = "double"))]
-pub use suffix::{Copied, Suffixes};
-#[cfg(not(feature = "double"))]
-pub use tokenizer::Tokenizer;
 
 /// What weights and activations are made of. With the feature `double` it is `f64`, for the test
 /// that needs it and nothing else: files, tokens and sampling are left out then.

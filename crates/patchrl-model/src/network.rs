@@ -16,7 +16,7 @@ use crate::kernels::cpu::{
     swiglu, swiglu_backward,
 };
 use crate::lora::{LayerAdapters, LowRank};
-use crate::packing::{self, Packed};
+use crate::packing::Packed;
 use crate::params::{LayerRanges, Layout};
 use crate::{Base, Config, ModelError, Params, Real};
 
@@ -76,7 +76,7 @@ impl Model {
         check_temperature(temperature)?;
         let packed = Packed::new(&self.config, group)?;
         let scores = in_pool(|| {
-            let x = self.hidden(&packed, |_| {});
+            let x = self.hidden(&packed);
             let first = packed.first_head_row() * self.config.hidden;
             let top = Top::new(self, x[first..].to_vec());
             top.head(self, &packed, temperature).forward(false)
@@ -89,27 +89,33 @@ impl Model {
         let packed = Packed::new(&self.config, &Group { prompt: tokens, answers: Vec::new() })?;
         let mut logits = vec![0.0; packed.rows() * self.config.vocab];
         in_pool(|| {
-            let top = Top::new(self, self.hidden(&packed, |_| {}));
+            let top = Top::new(self, self.hidden(&packed));
             let weight = self.weights().at(&self.weights().layout().head);
             linear(&mut logits, Write::Set, (&top.normed, weight), packed.rows());
         });
         Ok(logits)
     }
 
-    /// Keys and values of a prompt, and the last row of the residual stream, (hidden,).
+    /// Keys and values of a prompt, and the last row of the residual stream, (hidden,). Those of
+    /// its first rows may be known, see [`Known`].
     pub(crate) fn prefill(
         &self,
         prompt: &[u32],
+        known: Known<'_>,
     ) -> Result<(Vec<PromptKeys>, Vec<Real>), ModelError> {
-        packing::check(&self.config, prompt)?;
         let packed = Packed::new(&self.config, &Group { prompt, answers: Vec::new() })?;
-        let shape = Run::new(self, &packed).shape;
+        let packed = packed.after(known.rows);
+        let mut run = Run::new(self, &packed);
+        (run.shape.before, run.known) = (known.rows, known);
         let mut cache = Vec::with_capacity(self.config.layers);
         let mut x = in_pool(|| {
-            self.hidden(&packed, |kept| {
-                let (_, keys, values) = shape.split(&kept.qkv);
+            let mut x = run.embed();
+            for layer in 0..self.config.layers {
+                let kept = run.layer(layer, &mut x);
+                let (_, keys, values) = run.shape.split(&kept.qkv);
                 cache.push(PromptKeys { keys: keys.to_vec(), values: values.to_vec() });
-            })
+            }
+            x
         });
         let last = x.split_off(x.len() - self.config.hidden);
         Ok((cache, last))
@@ -134,12 +140,12 @@ impl Model {
         Forward { model: self, packed, temperature, tape, top, scores, log_probs }
     }
 
-    /// The residual stream after the last layer, (T, hidden), showing each layer's tape to `visit`.
-    fn hidden(&self, packed: &Packed, mut visit: impl FnMut(&Kept)) -> Vec<Real> {
+    /// The residual stream after the last layer, (T, hidden).
+    fn hidden(&self, packed: &Packed) -> Vec<Real> {
         let run = Run::new(self, packed);
         let mut x = run.embed();
         for layer in 0..self.config.layers {
-            visit(&run.layer(layer, &mut x));
+            run.layer(layer, &mut x);
         }
         x
     }
@@ -149,6 +155,14 @@ impl Model {
 pub(crate) struct PromptKeys {
     pub(crate) keys: Vec<Real>,
     pub(crate) values: Vec<Real>,
+}
+
+/// What another prompt that begins alike has of this one: its keys per layer, of which the first
+/// `rows` are this one's too. Whole blocks of queries: a row's sums depend on how its block ends.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Known<'a> {
+    pub(crate) keys: &'a [PromptKeys],
+    pub(crate) rows: usize,
 }
 
 /// A forward pass with everything that its backward pass reads.
@@ -366,6 +380,7 @@ struct Run<'a> {
     /// Where the gradients go. Ranges of what is frozen are empty.
     trained: Arc<Layout>,
     packed: &'a Packed,
+    known: Known<'a>,
     shape: Shape,
     rotation: Rotation,
 }
@@ -388,8 +403,10 @@ impl<'a> Run<'a> {
             weights: model.weights().layout(),
             trained: model.params.layout(),
             packed,
+            known: Known::default(),
             shape: Shape {
                 rows: packed.rows(),
+                before: 0,
                 heads: config.heads,
                 kv_heads: config.kv_heads,
                 head_dim: config.head_dim,
@@ -440,6 +457,7 @@ impl<'a> Run<'a> {
 
         rms_norm(&mut normed, &mut attn_inverse, x, self.weight(&at.attn_norm), config.eps());
         let (qkv, q_heads, k_heads) = self.qkv(at, &low.qkv, &normed);
+        let qkv = if self.known.rows > 0 { self.with_known(layer, &qkv) } else { qkv };
         let mut attn_heads = vec![0.0; rows * attn_width];
         let mut lse = vec![0.0; config.heads * rows];
         attention::forward(shape, &self.packed.blocks, &qkv, (&mut attn_heads, &mut lse));
@@ -477,6 +495,20 @@ impl<'a> Run<'a> {
         let rotate = (&self.rotation, self.packed.positions.as_slice(), turned);
         split_heads(&mut qkv, &rows, heads, rotate);
         (qkv, q_heads, k_heads)
+    }
+
+    /// `qkv` with the known keys and values before its own.
+    fn with_known(&self, layer: usize, qkv: &[Real]) -> Vec<Real> {
+        let (heads, size) = (self.shape.kv_heads, self.shape.matrix());
+        let (queries, own) = qkv.split_at(self.shape.heads * size);
+        let PromptKeys { keys, values } = &self.known.keys[layer];
+        let known = keys.chunks(keys.len() / heads).chain(values.chunks(values.len() / heads));
+        let mut all = queries.to_vec();
+        for (known, own) in known.zip(own.chunks(size)) {
+            all.extend_from_slice(&known[..self.known.rows * self.shape.head_dim]);
+            all.extend_from_slice(own);
+        }
+        all
     }
 
     /// `dx` (T, hidden) comes in as the gradient of the layer's output and leaves as its input's.

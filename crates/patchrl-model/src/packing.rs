@@ -88,6 +88,14 @@ impl Packed {
         Ok(packed)
     }
 
+    /// The same without its first rows, which are whole blocks: their keys are known.
+    pub(crate) fn after(mut self, rows: usize) -> Self {
+        self.tokens.drain(..rows);
+        self.positions.drain(..rows);
+        self.blocks.retain(|block| block.start >= rows);
+        self
+    }
+
     pub(crate) fn rows(&self) -> usize {
         self.tokens.len()
     }

@@ -101,7 +101,7 @@ impl Drawer for Policy {
     }
 
     fn player<'a>(&'a self, sampling: &'a SamplingConfig, version: u64) -> Player<'a> {
-        let embedded = Embedded { policy: self, sampling, version };
+        let embedded = Embedded::new(self, sampling, version);
         let voice = Some(embedded.voice());
         Player { policy: Box::new(embedded), voice, calling: Calling::Text }
     }

@@ -1,25 +1,37 @@
 //! The weights of this process as a policy: tokens in, tokens out, all questions in one batch.
 //!
-//! Owns the way from questions to the sampler and back. Each question is read from its first
-//! token: nothing of a turn is kept for the next.
+//! Owns the way from questions to the sampler and back, and what of a conversation's prompt is
+//! kept from turn to turn. Replies do not depend on it.
+
+use std::sync::{Mutex, PoisonError};
 
 use patchrl_agent::{Policy, PolicyFault, Question, Reply, Sampled, Voice};
-use patchrl_model::{Finish, ModelError, Request, Sample};
+use patchrl_model::{Finish, Kept, ModelError, Request, Sample};
 
 use crate::SamplingConfig;
 
+/// Bytes of keys and values that all conversations may keep: 23,000 tokens of SmolLM2-135M.
+const KEPT: usize = 1 << 30;
+
 /// Weights that answer.
-#[derive(Clone, Copy, Debug)]
 pub struct Embedded<'a> {
-    /// Weights, tokenizer and template.
-    pub policy: &'a patchrl_model::Policy,
-    /// How tokens are drawn. The limit of a reply is the question's.
-    pub sampling: &'a SamplingConfig,
-    /// What the weights are called in records.
-    pub version: u64,
+    policy: &'a patchrl_model::Policy,
+    sampling: &'a SamplingConfig,
+    version: u64,
+    kept: Mutex<Kept<'a>>,
 }
 
 impl<'a> Embedded<'a> {
+    /// `version` is what the weights are called in records. The limit of a reply is the question's,
+    /// not that of `sampling`.
+    pub fn new(
+        policy: &'a patchrl_model::Policy,
+        sampling: &'a SamplingConfig,
+        version: u64,
+    ) -> Self {
+        Self { policy, sampling, version, kept: Mutex::new(Kept::new(&policy.model, KEPT)) }
+    }
+
     /// How its conversations become tokens.
     pub fn voice(&self) -> Voice<'a> {
         Voice { chat: &self.policy.chat, tokenizer: &self.policy.tokenizer }
@@ -65,8 +77,9 @@ impl Policy for Embedded<'_> {
         let requests: Vec<Request<'_>> = asked.collect();
         let mut sampling = self.sampling.resolve(self.policy.tokenizer.eos().to_vec());
         sampling.max_new_tokens = requests.iter().map(|r| r.most).max().unwrap_or(1).max(1);
-        let drawn = patchrl_model::generate(&self.policy.model, &requests, &sampling, &mut |_| {});
-        drop(requests);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let drawn = patchrl_model::generate_kept(&mut kept, &requests, &sampling);
+        drop((requests, kept));
         let mut samples = match drawn {
             Ok(samples) => samples.into_iter().flatten(),
             Err(e) => return questions.iter().map(|_| Err(fatal(&e))).collect(),

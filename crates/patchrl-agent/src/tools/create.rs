@@ -1,6 +1,6 @@
 //! Make a new file.
 
-use patchrl_patch::{Block, Edit, Tree as _};
+use patchrl_patch::{Block, Tree as _};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -35,13 +35,6 @@ fn act(desk: &mut Desk, arguments: Arguments) -> Result<String, Failure> {
     let lines = arguments.text.lines().count();
     let block = Block { path: path.clone(), search: String::new(), replace: arguments.text };
     // The rules for what may lie where are those of edits.
-    let changes = Edit::Blocks(vec![block]).apply(&desk.workspace).map_err(|fault| {
-        if fault.is_ours() {
-            Failure::Lost(fault.to_string())
-        } else {
-            Failure::Refused(format!("nothing was made: {fault}"))
-        }
-    })?;
-    desk.workspace.change(changes).map_err(Failure::Refused)?;
+    desk.apply(vec![block])?;
     Ok(format!("{path} made, {lines} lines\n"))
 }

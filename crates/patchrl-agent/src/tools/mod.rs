@@ -14,6 +14,7 @@ mod view;
 
 use std::time::Duration;
 
+use patchrl_patch::{Block, Edit, Placed};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
@@ -58,6 +59,23 @@ pub(crate) struct Desk {
     /// Wall time of the episode's commands so far.
     pub(crate) spent: Duration,
     pub(crate) submitted: bool,
+}
+
+impl Desk {
+    /// Put blocks into the files, all or none; where each found its place.
+    fn apply(&mut self, blocks: Vec<Block>) -> Result<Vec<Placed>, Failure> {
+        let mut placed = Vec::new();
+        let changes = Edit::Blocks(blocks).apply_noting(&self.workspace, &mut placed);
+        let changes = changes.map_err(|fault| {
+            if fault.is_ours() {
+                Failure::Lost(fault.to_string())
+            } else {
+                Failure::Refused(format!("nothing was changed: {fault}"))
+            }
+        })?;
+        self.workspace.change(changes).map_err(Failure::Refused)?;
+        Ok(placed)
+    }
 }
 
 /// Why a call showed nothing.

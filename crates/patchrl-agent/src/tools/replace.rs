@@ -1,6 +1,6 @@
 //! SEARCH/REPLACE: lines of a file, found by their text, become other lines.
 
-use patchrl_patch::{Block, Edit};
+use patchrl_patch::Block;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -70,15 +70,9 @@ fn act(desk: &mut Desk, mut blocks: Vec<Block>) -> Result<String, Failure> {
             )));
         }
     }
-    let mut placed = Vec::new();
-    let changes =
-        Edit::Blocks(blocks).apply_noting(&desk.workspace, &mut placed).map_err(|fault| {
-            if fault.is_ours() {
-                Failure::Lost(fault.to_string())
-            } else {
-                Failure::Refused(format!("nothing was changed: {fault}"))
-            }
-        })?;
-    desk.workspace.change(changes).map_err(Failure::Refused)?;
-    Ok(placed.iter().map(|it| format!("{} changed at line {}\n", it.path, it.line)).collect())
+    Ok(desk
+        .apply(blocks)?
+        .iter()
+        .map(|it| format!("{} changed at line {}\n", it.path, it.line))
+        .collect())
 }

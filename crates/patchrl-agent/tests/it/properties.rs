@@ -1,20 +1,24 @@
 //! Whatever a model says, an episode answers it: bounded, inside the repository, and to an end.
 
-use patchrl_agent::{AgentConfig, Call, Episode, Reply, ToolCall, tool_specs};
-use patchrl_patch::is_safe_path;
+use patchrl_agent::{Call, Reply, ToolCall, tool_specs};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use crate::retokenization::ground;
+use crate::hostile::play;
 
 /// Paths that exist, that do not, and that lead out.
 fn path() -> impl Strategy<Value = String> {
     prop_oneof![
-        Just("text0.md".to_owned()),
-        Just("text1.md".to_owned()),
-        Just("./text0.md".to_owned()),
-        Just("text0.md/x".to_owned()),
+        Just("a.py".to_owned()),
+        Just("./d/returns".to_owned()),
+        Just("d/e/open".to_owned()),
+        Just("d/e".to_owned()),
+        Just("empty".to_owned()),
+        Just("link".to_owned()),
+        Just("zero".to_owned()),
+        Just("a.py/x".to_owned()),
         Just("new/file.py".to_owned()),
+        Just("new".to_owned()),
         Just("../up".to_owned()),
         Just("/etc/passwd".to_owned()),
         Just(".git/config".to_owned()),
@@ -33,8 +37,8 @@ fn value() -> impl Strategy<Value = Value> {
         any::<i64>().prop_map(Value::from),
         "[ab\n\r ]{0,20}".prop_map(Value::from),
         Just(Value::Null),
-        Just(json!(["text0.md"])),
-        Just(json!([{ "path": "text0.md", "search": "", "replace": "" }])),
+        Just(json!(["a.py"])),
+        Just(json!([{ "path": "a.py", "search": "", "replace": "" }])),
     ]
 }
 
@@ -74,11 +78,12 @@ fn text() -> impl Strategy<Value = String> {
         Just("```\n".to_owned()),
         Just("<think>".to_owned()),
         Just("</think>".to_owned()),
-        Just("### text0.md\n".to_owned()),
+        Just("### a.py\n".to_owned()),
         Just("<<<<<<< SEARCH\n".to_owned()),
+        Just("    return x\n".to_owned()),
         Just("=======\n".to_owned()),
         Just(">>>>>>> REPLACE\n".to_owned()),
-        Just("{\"tool\": \"view\", \"path\": \"text0.md\"}\n".to_owned()),
+        Just("{\"tool\": \"view\", \"path\": \"a.py\"}\n".to_owned()),
         Just("{\"tool\": \"".to_owned()),
         "\\PC{0,10}",
     ];
@@ -112,29 +117,6 @@ proptest! {
 
     #[test]
     fn every_reply_is_answered(replies in prop::collection::vec(reply(), 1..12)) {
-        let config = AgentConfig {
-            turns: 12, malformed: 99, observation_bytes: 1000, ..AgentConfig::default()
-        };
-        let ground = ground();
-        let mut episode = Episode::new(&ground, &config);
-        let mut turns = 0;
-        for reply in &replies {
-            if episode.end().is_some() {
-                break;
-            }
-            turns += 1;
-            let observed = episode.reply(reply, Some(1));
-            // A complaint about a form comes with all forms.
-            prop_assert!(observed.text.len() < 4000, "{} bytes", observed.text.len());
-            let ours = episode.end().is_some_and(|end| end.as_str() == "lost");
-            prop_assert!(!observed.text.is_empty() || ours);
-            prop_assert!(episode.changes().keys().all(|path| is_safe_path(path)));
-        }
-        prop_assert!(turns <= 12);
-        let before = episode.changes().clone();
-        if episode.end().is_some() {
-            episode.reply(&replies[0], None);
-            prop_assert_eq!(episode.changes(), &before, "something happened after the end");
-        }
+        play(&replies);
     }
 }

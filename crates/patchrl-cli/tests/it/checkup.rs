@@ -111,3 +111,58 @@ fn a_key_that_is_refused_ends_the_check_with_its_way_out() {
     let log = fs_err::read_to_string(dir.path().join("log.jsonl")).unwrap();
     assert!(!said.err.contains("sk-wrong") && !log.contains("sk-wrong") && log.contains("401"));
 }
+
+/// A check of a server that can only be reached through a proxy. No variable of the machine's own
+/// is left.
+fn through(proxy: &str, variable: &str, base_url: &str) -> Said {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "rollout: { retries: 1, backoff: 0.01 }\nprompt: { max_tokens: 600 }\n";
+    fs_err::write(dir.path().join("run.yaml"), text).unwrap();
+    let mut command = patchrl(dir.path());
+    for name in ["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"] {
+        command.env_remove(name).env_remove(name.to_lowercase());
+    }
+    command.env(variable, proxy).args(["reward", "check", "--sandbox", "none"]);
+    finish(command.args(["--config", "run.yaml", "--base-url", base_url, "--samples", "5"]))
+}
+
+#[test]
+fn a_proxy_that_is_in_the_way_is_named_with_the_way_around_it() {
+    let server = FakeServer::start(Flavour::Plain, Brain::Says("hi".into()));
+    let address = server.base_url().trim_end_matches("/v1").replace("http://", "");
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let cases = [
+        (format!("http://me:hunter2@{address}"), vec![403], "gives no way to", "(status 403)"),
+        (format!("http://me:hunter2@{address}"), vec![407], "gives no way to", "(status 407)"),
+        (address.clone(), vec![502, 502], "gives no way to", "(status 502); 2 attempts"),
+        (format!("http://me:hunter2@{closed}"), vec![], "nothing listens at `http://127", "proxy"),
+        ("http://me:hunter2@no.such.invalid:3".into(), vec![], "the proxy", "cannot be resolved"),
+        (format!("socks5h://me:hunter2@{closed}"), vec![], "the proxy `socks5h://127", "SOCKS"),
+    ];
+    for (proxy, refusals, what, why) in cases {
+        for (base_url, end) in
+            [("http://policy.example/v1", ":80"), ("https://policy.example/v1", ":443")]
+        {
+            server.fail(end, refusals.iter().map(|status| Fault::error(*status, "no")));
+            let said = through(&proxy, "ALL_PROXY", base_url);
+            let (error, hint) = said.err.rsplit_once("hint: ").unwrap_or_default();
+            assert_eq!(said.code, 2, "{}", said.err);
+            assert!(error.contains(what) && error.contains(why), "{}", said.err);
+            assert!(hint.contains("name `policy.example` in `NO_PROXY`"), "{}", said.err);
+            assert!(!said.err.contains("hunter2"), "{}", said.err);
+        }
+    }
+}
+
+#[test]
+fn a_proxy_that_lets_through_is_gone_through_for_plain_http_too() {
+    let server = FakeServer::start(Flavour::Plain, Brain::Says("hi".into()));
+    let proxy = server.base_url().trim_end_matches("/v1").to_owned();
+    // As many tunnels as there are questions at a time; each is the server itself.
+    server.fail(":80", vec![Fault::body(""); 20]);
+    let said = through(&proxy, "http_proxy", "http://policy.example/v1");
+    assert_eq!(said.code, 1, "{}", said.err);
+    let seen = server.seen();
+    assert_eq!(seen[0].path, "policy.example:80");
+    assert!(seen.iter().any(|it| it.path == "/v1/chat/completions"), "{seen:?}");
+}

@@ -8,6 +8,7 @@ mod fake_hub;
 mod gguf_file;
 mod golden;
 mod gradient;
+mod kept;
 mod policy_files;
 mod sampling;
 mod scratch;

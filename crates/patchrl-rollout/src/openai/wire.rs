@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use ureq::Agent;
+use ureq::{Agent, Proxy};
 
 use super::fault::Trouble;
 use super::key::ApiKey;
@@ -24,6 +24,8 @@ pub(crate) struct Wire {
     agent: Agent,
     /// Without `/v1` and without a slash at its end.
     root: String,
+    /// The proxy that every connection goes to, without its user and password.
+    proxy: Option<String>,
     /// Where the protocol's own paths begin.
     api: String,
     key: Option<ApiKey>,
@@ -57,21 +59,25 @@ impl Wire {
         let root = base.strip_suffix("/v1").unwrap_or(base);
         let path = base.split_once("://").and_then(|(_, rest)| rest.split_once('/'));
         let api = if path.is_some() { base.to_owned() } else { format!("{base}/v1") };
-        let mut config = Agent::config_builder()
+        // A proxy is for the world outside.
+        let proxy = if is_here(root) { None } else { Proxy::try_from_env() };
+        let proxy = proxy.filter(|it| root.parse().is_ok_and(|uri| !it.is_no_proxy(&uri)));
+        let named = |it: &Proxy| {
+            format!("{}://{}:{}", it.uri().scheme_str().unwrap_or("http"), it.host(), it.port())
+        };
+        let config = Agent::config_builder()
             .user_agent(concat!("patchrl/", env!("CARGO_PKG_VERSION")))
             .http_status_as_error(false)
             .max_redirects(0)
             .max_redirects_will_error(false)
             .max_idle_connections_per_host(64)
             .timeout_resolve(Some(CONNECT))
-            .timeout_connect(Some(CONNECT));
-        if is_here(root) {
-            // A proxy is for the world outside.
-            config = config.proxy(None);
-        }
+            .timeout_connect(Some(CONNECT))
+            .proxy(proxy.clone());
         Self {
             agent: config.build().into(),
             root: root.to_owned(),
+            proxy: proxy.as_ref().map(named),
             api,
             key,
             log,
@@ -141,6 +147,12 @@ impl Wire {
         if self.is_stopped() {
             return Err(Trouble::Stopped);
         }
+        if let Some(proxy) = self.proxy.as_deref().filter(|it| it.starts_with("socks")) {
+            return Err(Trouble::fatal(
+                format!("the proxy `{proxy}` is asked by SOCKS, which is not spoken here"),
+                self.around_proxy(),
+            ));
+        }
         let started = Instant::now();
         let answer = self.send(url, body, most).map_err(|error| {
             if self.is_stopped() { Trouble::Stopped } else { self.trouble(&error, most) }
@@ -174,8 +186,7 @@ impl Wire {
             request.config().timeout_global(Some(most)).build().call()?
         };
         let header = |name: &str| response.headers().get(name).and_then(|v| v.to_str().ok());
-        let retry_after = header("retry-after").and_then(|text| text.trim().parse::<f64>().ok());
-        let retry_after = retry_after.and_then(|s| Duration::try_from_secs_f64(s).ok());
+        let retry_after = header("retry-after").and_then(|text| wait_of(text, header("date")));
         let location = header("location").map(str::to_owned);
         let status = response.status().as_u16();
         let mut bytes = Vec::new();
@@ -191,7 +202,13 @@ impl Wire {
     fn trouble(&self, error: &ureq::Error, most: Duration) -> Trouble {
         use std::io::ErrorKind as Kind;
         use ureq::Error;
-        let at = &self.root;
+        if let Some(trouble) = self.proxy.as_deref().and_then(|it| self.of_proxy(it, error)) {
+            return trouble;
+        }
+        let at = match &self.proxy {
+            Some(proxy) => format!("{}` through the proxy `{proxy}", self.root),
+            None => self.root.clone(),
+        };
         match error {
             Error::Timeout(ureq::Timeout::Resolve | ureq::Timeout::Connect) => {
                 Trouble::unreachable(format!("`{at}` did not accept a connection in time"))
@@ -204,10 +221,6 @@ impl Wire {
             Error::HostNotFound => {
                 Trouble::unreachable(format!("the name of `{at}` cannot be resolved"))
             }
-            Error::ConnectProxyFailed(why) => Trouble::Doubtful {
-                what: format!("the proxy refused the way to `{at}` ({})", self.quote(why)),
-                hint: "check `HTTPS_PROXY` and `HTTP_PROXY`, or name the host in `NO_PROXY`".into(),
-            },
             Error::Io(e) if matches!(e.kind(), Kind::ConnectionRefused) => {
                 Trouble::unreachable(format!("nothing listens at `{at}`"))
             }
@@ -232,6 +245,79 @@ impl Wire {
             other => Trouble::again(format!("the connection to `{at}` broke ({other})")),
         }
     }
+
+    /// What is the proxy's fault: no other name is looked up and nothing else connected to.
+    fn of_proxy(&self, proxy: &str, error: &ureq::Error) -> Option<Trouble> {
+        use std::io::ErrorKind as Kind;
+        use ureq::{Error, Timeout};
+        let to = &self.root;
+        let what = match error {
+            Error::ConnectProxyFailed(why) => {
+                // It ends in the status, where the proxy answered.
+                let status = why.rsplit('/').next().and_then(|it| it.parse::<u16>().ok());
+                let what = format!("the proxy `{proxy}` gives no way to `{to}`");
+                match status {
+                    Some(status @ (403 | 407)) => {
+                        let what = format!("{what} (status {status})");
+                        return Some(Trouble::fatal(what, self.around_proxy()));
+                    }
+                    Some(status) => format!("{what} (status {status})"),
+                    None => format!("{what} ({})", self.quote(why)),
+                }
+            }
+            Error::HostNotFound => format!("the name of the proxy `{proxy}` cannot be resolved"),
+            Error::Timeout(Timeout::Resolve | Timeout::Connect) => {
+                format!("the proxy `{proxy}` gave no connection to `{to}` in time")
+            }
+            Error::Io(e) if e.kind() == Kind::ConnectionRefused => {
+                format!("nothing listens at `{proxy}`, the proxy on the way to `{to}`")
+            }
+            Error::Io(e)
+                if matches!(
+                    e.kind(),
+                    Kind::HostUnreachable | Kind::NetworkUnreachable | Kind::AddrNotAvailable
+                ) =>
+            {
+                format!("the proxy `{proxy}` cannot be reached ({e})")
+            }
+            _ => return None,
+        };
+        Some(Trouble::Doubtful { what, hint: self.around_proxy() })
+    }
+
+    /// The way out where a proxy is in the way.
+    fn around_proxy(&self) -> String {
+        format!(
+            "name `{}` in `NO_PROXY`, or mend or unset what names the proxy: `ALL_PROXY`, \
+             `HTTPS_PROXY` or `HTTP_PROXY`, as `http://user:password@host:port`",
+            host_of(&self.root)
+        )
+    }
+}
+
+/// `Retry-After` as seconds, or as a date less the answer's own date: the clocks are the server's.
+fn wait_of(after: &str, date: Option<&str>) -> Option<Duration> {
+    if let Ok(seconds) = after.trim().parse() {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let seconds = seconds_of(after)? - seconds_of(date?)?;
+    Some(Duration::from_secs(seconds.max(0) as u64))
+}
+
+/// The moment of a date such as `Sun, 06 Nov 1994 08:49:37 GMT`, in seconds. Only the differences
+/// of two mean anything.
+fn seconds_of(date: &str) -> Option<i64> {
+    // A year that begins in March has its leap day at its end.
+    const MONTHS: [&str; 12] =
+        ["Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec", "Jan", "Feb"];
+    let words: Vec<&str> = date.trim().split([' ', ':']).collect();
+    let [_, day, month, year, hour, minute, second, "GMT"] = words[..] else { return None };
+    let number = |text: &str| text.parse::<u16>().ok().map(i64::from);
+    let month = MONTHS.iter().position(|it| *it == month)? as i64;
+    let year = number(year)? - month / 10;
+    let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5;
+    let hours = (days + number(day)?) * 24 + number(hour)?;
+    Some((hours * 60 + number(minute)?) * 60 + number(second)?)
 }
 
 /// The body's reader hides ureq's own error in an I/O error.
@@ -239,20 +325,27 @@ fn into_ureq(error: std::io::Error) -> ureq::Error {
     error.into()
 }
 
-/// Whether the address is this machine.
-fn is_here(root: &str) -> bool {
+/// The name of the machine in an address, or its number.
+fn host_of(root: &str) -> &str {
     let host = root.split_once("://").map_or(root, |(_, rest)| rest);
     let host = host.split('/').next().unwrap_or_default();
-    let name = host.strip_prefix('[').map_or_else(
+    host.strip_prefix('[').map_or_else(
         || host.split(':').next().unwrap_or_default(),
         |v6| v6.split(']').next().unwrap_or_default(),
-    );
+    )
+}
+
+/// Whether the address is this machine.
+fn is_here(root: &str) -> bool {
+    let name = host_of(root);
     name == "localhost" || name.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ApiKey, Wire, is_here};
+    use std::time::Duration;
+
+    use super::{ApiKey, Wire, is_here, wait_of};
 
     #[test]
     fn paths_of_the_protocol_and_of_the_server_are_told_apart() {
@@ -277,6 +370,27 @@ mod tests {
             ("http://10.0.0.1:1", false),
         ] {
             assert_eq!(is_here(root), here, "{root}");
+        }
+    }
+
+    #[test]
+    fn a_wait_is_seconds_or_a_date() {
+        let now = Some("Thu, 29 Feb 2024 23:59:50 GMT");
+        for (after, now, want) in [
+            (" 1.5 ", None, Some(1.5)),
+            ("Fri, 01 Mar 2024 00:00:05 GMT", now, Some(15.0)),
+            ("Sat, 01 Mar 2025 00:00:00 GMT", now, Some(365.0 * 86_400.0 + 10.0)),
+            ("Wed, 28 Feb 2024 23:59:50 GMT", now, Some(0.0)),
+            ("Fri, 01 Mar 2024 00:00:05 GMT", None, None),
+            ("Fri, 01 Mar 2024 00:00:05 GMT", Some("now"), None),
+            ("Fri, 01 Mar 2024 00:00:05 CET", now, None),
+            ("Fri, 01 Mars 2024 00:00:05 GMT", now, None),
+            ("tomorrow", now, None),
+            ("-3", now, None),
+            ("inf", now, None),
+            ("", now, None),
+        ] {
+            assert_eq!(wait_of(after, now), want.map(Duration::from_secs_f64), "{after} {now:?}");
         }
     }
 

@@ -27,7 +27,7 @@ pub(crate) fn weights_play_in_one_batch(bench: &Bench) {
         thinking_tokens: 10,
         ..AgentConfig::default()
     };
-    let embedded = Embedded { policy: &policy, sampling: &sampling, version: 4 };
+    let embedded = Embedded::new(&policy, &sampling, 4);
     let roller = patchrl_rollout::EpisodeRoller {
         voice: Some(embedded.voice()),
         max_new_tokens: 24,

@@ -112,6 +112,31 @@ fn what_passes_is_waited_for_and_a_server_that_says_how_long_is_believed() {
 }
 
 #[test]
+fn a_wait_until_a_date_is_counted_by_the_servers_clock() {
+    let server = says(Flavour::Vllm, "hi");
+    let until = |headers| Fault::Status(503, headers, "{}".into());
+    server.fail(
+        "completions",
+        [
+            until(
+                "Date: Thu, 29 Feb 2024 23:59:59 GMT\r\n\
+                 Retry-After: Fri, 01 Mar 2024 00:00:00 GMT\r\n",
+            ),
+            until(
+                "Date: Thu, 29 Feb 2024 23:59:59 GMT\r\n\
+                 Retry-After: Thu, 01 Feb 2024 00:00:00 GMT\r\n",
+            ),
+            until("Retry-After: the day after tomorrow\r\n"),
+        ],
+    );
+    let open = open(&config(&server));
+    let started = Instant::now();
+    assert_eq!(ask(&open, 1).expect("a reply").text, "hi");
+    let took = started.elapsed();
+    assert!(took >= Duration::from_secs(1) && took < Duration::from_secs(8), "{took:?}");
+}
+
+#[test]
 fn nothing_there_is_said_with_the_address() {
     let server = says(Flavour::Vllm, "hi");
     let config = config(&server);
