@@ -172,7 +172,7 @@ impl<'a> Session<'a> {
             samples,
             seed: settings.train.seed,
         };
-        let most = tasks.len() as u64 * u64::from(samples) * sampling.max_new_tokens as u64;
+        let most = tasks.len() as u64 * u64::from(samples) * sampling.budget().drawn() as u64;
         let shares = evaluator.run(
             tasks,
             &mut |drawn| console.progress("tokens drawn", drawn, most),

@@ -58,7 +58,9 @@ pub use cost::{Lengths, update_flops};
 pub use diff_forms::diff_forms;
 pub use error::ModelError;
 #[cfg(not(feature = "double"))]
-pub use generate::{Finish, Request, Sample, Sampling, generate, generate_with};
+pub use generate::{
+    Finish, NextPart, Part, Request, Sample, Sampling, generate, generate_in_parts, generate_with,
+};
 pub use lora::{Base, LoraConfig, Target};
 pub use memory::keep_freed_memory;
 pub use network::{Activations, Forward, Group, Model};

@@ -40,13 +40,14 @@ pub struct Group {
 /// One answer.
 #[derive(Debug)]
 pub struct Attempt {
-    /// Tokens as sampled, their log-probabilities, and why sampling ended.
+    /// Tokens as sampled, those that closed a thought among them and masked, their
+    /// log-probabilities, and why sampling ended.
     pub sample: Sample,
     /// The tokens as text, without the stop token.
     pub answer: String,
     /// What it is worth and why.
     pub judgement: Judgement,
-    /// The version of the weights that drew each token.
+    /// The version of the weights that drew each token; 0 for one that was put in.
     pub versions: Vec<u64>,
     /// Where the tokens come from.
     pub origin: Origin,
@@ -177,7 +178,7 @@ impl Ask<'_> {
     ) -> Result<(Vec<Group>, Spent), RolloutError> {
         let started = Instant::now();
         let drawn = self.policy.draw(&self.prompts, self.sampling, self.at, on_token)?;
-        let tokens = drawn.iter().flatten().map(|d| d.sample.tokens.len()).sum();
+        let tokens = drawn.iter().flatten().map(|d| d.sample.count()).sum();
         let mut spent = Spent { sampling: started.elapsed(), tokens, ..Spent::default() };
 
         let judging = Instant::now();
