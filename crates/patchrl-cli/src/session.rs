@@ -214,7 +214,7 @@ impl Records {
     }
 
     fn file(&self, task: &Task) -> anyhow::Result<PathBuf> {
-        let row = serde_json::to_vec(&(&task, task.known_environment()))?;
+        let row = serde_json::to_vec(&(task.judged_row(), task.known_environment()))?;
         let hash = Sha256::digest(row);
         let name: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
         Ok(self.0.join(name + ".json"))

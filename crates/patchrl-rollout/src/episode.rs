@@ -93,7 +93,8 @@ pub struct At {
 }
 
 impl Roller<'_> {
-    /// The prompt of `ready`: its issue and the files the gold patch touches.
+    /// The prompt of `ready`: its issue, the files the gold patch touches and those related to
+    /// them.
     pub fn prompt(&self, ready: &Ready) -> Result<Prompt, RolloutError> {
         prompt(self.policy, self.prompt, ready)
     }
@@ -243,16 +244,26 @@ pub fn chat(
     Ok(messages(&ready.task.problem_statement, &files, config, &count))
 }
 
-/// The files the gold patch touches, as they are at the base commit. Files that
-/// are not text are left out.
+/// The files the gold patch touches, as they are at the base commit, and by path
+/// among them those that the task calls related. Files that are not text are left
+/// out.
 fn sources(ready: &Ready) -> Result<Vec<SourceFile>, RolloutError> {
     let tree = FsTree::new(&ready.base);
+    let touched = ready.task.touched_files();
+    let mut related = ready.task.related_files();
+    related.retain(|path| !touched.contains(path));
+    let sorted = !related.is_empty();
     let mut files = Vec::new();
-    for path in ready.task.touched_files() {
+    let all =
+        touched.into_iter().map(|it| (it, false)).chain(related.into_iter().map(|it| (it, true)));
+    for (path, beside) in all {
         let Some(entry) = tree.entry(&path)? else { continue };
         if let Ok(text) = String::from_utf8(entry.bytes) {
-            files.push(SourceFile { path, text });
+            files.push(SourceFile { path, text, beside });
         }
+    }
+    if sorted {
+        files.sort_by(|a, b| a.path.cmp(&b.path));
     }
     Ok(files)
 }
