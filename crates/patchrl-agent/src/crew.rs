@@ -1,7 +1,7 @@
 //! Many episodes at once with one policy, which is asked for all of them together.
 //!
-//! Owns the loop from question to reply to observation, the budget of thinking, and what each
-//! episode leaves: its trajectory, its token rows and its changes. Decides no reward.
+//! Owns the loop from question to reply to observation, and what each episode leaves: its trajectory,
+//! its token rows and its changes. Decides no reward.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,6 +11,7 @@ use patchrl_patch::Changes;
 use crate::episode::{End, Episode};
 use crate::protocol::{Calling, opening};
 use crate::rows::{Row, Rows};
+use crate::thought::{Budget, CLOSING};
 use crate::tools::tool_specs;
 use crate::trajectory::{Trajectory, Turn, said};
 use crate::{AgentConfig, Ground, Overflow, Policy, PolicyFault, Question, Reply};
@@ -65,8 +66,6 @@ pub struct Played {
 
 /// Stands for what the model was shown once.
 const LEFT_OUT: &str = "[left out to make room]\n";
-/// Closes a thought whose budget is spent.
-const ENOUGH: &str = "\n</think>\n\n";
 
 impl Crew<'_> {
     /// Play all episodes to their ends; results in the order of `starts`. `on_reply` hears how
@@ -109,9 +108,10 @@ impl Crew<'_> {
         Ok(actors.into_iter().map(Actor::finish).collect())
     }
 
-    /// Whether thinking has a budget of its own. It takes a policy that goes on from tokens.
-    fn thinks(&self) -> bool {
-        self.config.thinking_tokens > 0 && self.voice.is_some()
+    /// Tokens of a reply. A thought has its own where the policy goes on from tokens.
+    fn budget(&self) -> Budget {
+        let thinking_tokens = if self.voice.is_some() { self.config.thinking_tokens } else { 0 };
+        Budget { thinking_tokens, max_new_tokens: self.max_new_tokens }
     }
 
     /// Replies become observations, several at a time: commands run in them.
@@ -226,8 +226,7 @@ impl Actor {
     fn question<'q>(&'q self, crew: &Crew<'_>, tools: &'q [crate::ToolSpec]) -> Question<'q> {
         let wanted = match &self.draft {
             Some(draft) => draft.left,
-            None if crew.thinks() => crew.config.thinking_tokens,
-            None => crew.max_new_tokens,
+            None => crew.budget().first(),
         };
         Question {
             chat: &self.chat,
@@ -270,30 +269,17 @@ impl Actor {
         let (Some(voice), Some(said), true) = (crew.voice, tokens, reply.truncated) else {
             return Some((reply, tokens));
         };
-        if !crew.thinks() {
-            return Some((reply, tokens));
-        }
-        // Some templates open the thought themselves.
-        let opened = reply.text.trim_start().starts_with("<think>") || self.template_thinks(voice);
-        let mut left = crew.max_new_tokens.saturating_sub(said);
-        if opened && !reply.text.contains("</think>") {
-            self.rows.read(&voice.tokenizer.encode_with_special(ENOUGH));
-            reply.text.push_str(ENOUGH);
-            left = crew.max_new_tokens;
-        } else if opened {
-            left = crew.max_new_tokens;
-        }
-        if left == 0 {
-            return Some((reply, tokens));
-        }
-        self.draft =
-            Some(Draft { text: reply.text, reasoning: reply.reasoning, tokens: said, left });
-        None
-    }
-
-    fn template_thinks(&self, voice: Voice<'_>) -> bool {
         let prompt = voice.chat.render(&self.chat, true).unwrap_or_default();
-        prompt.trim_end().ends_with("<think>")
+        let Some(rest) = crew.budget().rest(&prompt, &reply.text, said) else {
+            return Some((reply, tokens));
+        };
+        if rest.closes {
+            self.rows.read(&voice.tokenizer.encode_with_special(CLOSING));
+            reply.text.push_str(CLOSING);
+        }
+        let Reply { text, reasoning, .. } = reply;
+        self.draft = Some(Draft { text, reasoning, tokens: said, left: rest.most });
+        None
     }
 
     /// A whole reply: carry it out, and put what it showed before the model.

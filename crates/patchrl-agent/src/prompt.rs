@@ -1,6 +1,6 @@
 //! A task as a single-turn prompt: the issue, the files, and the form of the answer.
 //!
-//! Owns the words and how files are cut to the budget. Does not tokenize (the
+//! Owns the words, and how files are left out and cut to the budget. Does not tokenize (the
 //! caller counts) and never looks at the gold patch: which files are shown is
 //! the caller's choice, where to cut them is decided by the issue's words alone.
 
@@ -44,6 +44,8 @@ pub struct SourceFile {
     pub path: String,
     /// Its text.
     pub text: String,
+    /// It is shown beside those that matter, and the first to be left out.
+    pub beside: bool,
 }
 
 const SYSTEM: &str = "You fix bugs in code.";
@@ -54,8 +56,9 @@ const PIECE: usize = 24;
 /// The prompt for `issue` over `files`, within the budget as `count` measures it.
 ///
 /// `count` gives the tokens of a text. Where everything fits, files are shown
-/// whole; otherwise the pieces that share most words with the issue are kept,
-/// in order, and the gaps are named by their line numbers.
+/// whole; otherwise those that stand beside are left out, the longest first, until
+/// it fits. Where the others alone do not, the pieces that share most words with
+/// the issue are kept, in order, and the gaps are named by their line numbers.
 pub fn messages(
     issue: &str,
     files: &[SourceFile],
@@ -63,13 +66,21 @@ pub fn messages(
     count: &dyn Fn(&str) -> usize,
 ) -> Vec<Message> {
     let issue = fit_issue(issue, config.max_tokens / 2, count);
-    let whole: Vec<Vec<bool>> = files.iter().map(|f| vec![true; pieces(&f.text)]).collect();
-    let mut user = render(&issue, files, &whole, config.format);
     // The template's own markers take a few tokens per message.
     let budget = config.max_tokens.saturating_sub(count(SYSTEM) + 16);
-    if count(&user) > budget {
-        user = fit_files(&issue, files, config.format, budget, count);
-    }
+    let mut files: Vec<&SourceFile> = files.iter().collect();
+    let user = loop {
+        let whole: Vec<Vec<bool>> = files.iter().map(|f| vec![true; pieces(&f.text)]).collect();
+        let user = render(&issue, &files, &whole, config.format);
+        if count(&user) <= budget {
+            break user;
+        }
+        let beside = files.iter().enumerate().filter(|(_, file)| file.beside);
+        let Some((longest, _)) = beside.max_by_key(|(_, file)| file.text.len()) else {
+            break fit_files(&issue, &files, config.format, budget, count);
+        };
+        files.remove(longest);
+    };
     vec![Message::new("system", SYSTEM), Message::new("user", user)]
 }
 
@@ -77,7 +88,7 @@ fn pieces(text: &str) -> usize {
     text.lines().count().div_ceil(PIECE)
 }
 
-fn render(issue: &str, files: &[SourceFile], keep: &[Vec<bool>], format: Format) -> String {
+fn render(issue: &str, files: &[&SourceFile], keep: &[Vec<bool>], format: Format) -> String {
     let mut out = format!("{}\n", issue.trim());
     for (file, keep) in files.iter().zip(keep) {
         let _ = write!(out, "\n{}\n```\n", file.path);
@@ -130,7 +141,7 @@ fn fit_issue(issue: &str, budget: usize, count: &dyn Fn(&str) -> usize) -> Strin
 /// Add pieces by falling agreement with the issue until the budget is spent.
 fn fit_files(
     issue: &str,
-    files: &[SourceFile],
+    files: &[&SourceFile],
     format: Format,
     budget: usize,
     count: &dyn Fn(&str) -> usize,
@@ -172,7 +183,27 @@ mod tests {
     }
 
     fn file(path: &str, text: &str) -> SourceFile {
-        SourceFile { path: path.into(), text: text.into() }
+        SourceFile { path: path.into(), text: text.into(), beside: false }
+    }
+
+    #[test]
+    fn files_beside_go_first_where_there_is_no_room() {
+        let beside = |path, words| SourceFile { beside: true, ..file(path, &"w ".repeat(words)) };
+        let files = [beside("a.py", 90), file("b.py", &"w ".repeat(60)), beside("c.py", 120)];
+        let shown = |max_tokens| {
+            let config = PromptConfig { max_tokens, ..Default::default() };
+            let user = messages("it fails", &files, &config, &words_counted).remove(1).content;
+            files
+                .iter()
+                .filter(|it| user.contains(&it.path))
+                .map(|it| it.path.clone())
+                .collect::<Vec<_>>()
+        };
+        let shown = [400, 250, 150].map(shown);
+        assert_eq!(shown, [vec!["a.py", "b.py", "c.py"], vec!["a.py", "b.py"], vec!["b.py"]]);
+        let config = PromptConfig { max_tokens: 60, ..Default::default() };
+        let alone = messages("it fails", &files[1..2], &config, &words_counted);
+        assert_eq!(messages("it fails", &files, &config, &words_counted), alone);
     }
 
     #[test]

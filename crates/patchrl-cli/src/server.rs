@@ -93,7 +93,8 @@ impl Served {
 fn first_answer(remote: &Remote, settings: &Settings) -> anyhow::Result<()> {
     let prompt =
         remote.prompt(TaskId::parse("first__answer-1")?, &[Message::new("user", "Hi.")])?;
-    let sampling = SamplingConfig { max_new_tokens: 2, ..settings.sampling.clone() };
+    let sampling =
+        SamplingConfig { max_new_tokens: 2, thinking_tokens: 0, ..settings.sampling.clone() };
     let at = At { run: settings.train.seed, step: u64::MAX, group_size: 1 };
     let drawn = remote.draw(&[prompt], &sampling, at, &mut |_| {})?;
     for drawn in drawn.into_iter().flatten() {
@@ -103,8 +104,12 @@ fn first_answer(remote: &Remote, settings: &Settings) -> anyhow::Result<()> {
                 "`rollout.debug_log` shows what was asked and answered",
             ));
         }
-        if drawn.origin == Origin::Unknown {
-            return Err(TrainError::NoTokens.into());
+        match drawn.origin {
+            Origin::Unknown => return Err(TrainError::NoTokens.into()),
+            Origin::Retokenized if settings.thoughts_have_a_budget() => {
+                return Err(fault(Remote::cannot_go_on()));
+            }
+            Origin::Retokenized | Origin::Sampled => {}
         }
     }
     Ok(())

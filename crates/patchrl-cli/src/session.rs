@@ -172,7 +172,7 @@ impl<'a> Session<'a> {
             samples,
             seed: settings.train.seed,
         };
-        let most = tasks.len() as u64 * u64::from(samples) * sampling.max_new_tokens as u64;
+        let most = tasks.len() as u64 * u64::from(samples) * sampling.budget().drawn() as u64;
         let shares = evaluator.run(
             tasks,
             &mut |drawn| console.progress("tokens drawn", drawn, most),
@@ -214,7 +214,7 @@ impl Records {
     }
 
     fn file(&self, task: &Task) -> anyhow::Result<PathBuf> {
-        let row = serde_json::to_vec(&(&task, task.known_environment()))?;
+        let row = serde_json::to_vec(&(task.judged_row(), task.known_environment()))?;
         let hash = Sha256::digest(row);
         let name: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
         Ok(self.0.join(name + ".json"))

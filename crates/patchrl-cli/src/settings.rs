@@ -12,7 +12,7 @@ use patchrl_eval::EvalConfig;
 use patchrl_model::Scratch;
 use patchrl_reward::RewardConfig;
 use patchrl_rollout::openai::ApiKey;
-use patchrl_rollout::{RolloutConfig, SamplingConfig};
+use patchrl_rollout::{Api, RolloutConfig, SamplingConfig};
 use patchrl_train::grpo::Weight;
 use patchrl_train::{PhaseConfig, TextConfig, TrainConfig};
 use serde::{Deserialize, Serialize};
@@ -280,12 +280,26 @@ impl Settings {
         }
     }
 
+    /// Whether the thoughts of answers of one turn have a limit of their own.
+    pub(crate) fn thoughts_have_a_budget(&self) -> bool {
+        self.sampling.thinking_tokens > 0 && self.agent.is_none()
+    }
+
     /// What serde cannot check; `path` names where the values came from.
     pub(crate) fn check(&self, path: &Path) -> Result<(), SettingsError> {
         let wrong = |why: String| SettingsError::Value { path: path.into(), why };
         self.train.check().map_err(|why| wrong(why.replacen('`', "`train.", 1)))?;
         self.sampling.check().map_err(wrong)?;
         self.rollout.check().map_err(wrong)?;
+        let chats = self.rollout.is_remote() && self.rollout.api == Api::Chat;
+        if chats && self.thoughts_have_a_budget() {
+            return Err(wrong(
+                "`sampling.thinking_tokens` needs a server that goes on from tokens, and by chat it \
+                 takes none; set `rollout.api: completions` and name the model here (`--model`), \
+                 or leave the thought without a budget of its own (0)"
+                    .into(),
+            ));
+        }
         if let Some(agent) = &self.agent {
             agent.check().map_err(wrong)?;
             let swerl = |phase: &PhaseConfig| phase.mode == patchrl_reward::Mode::Swerl;

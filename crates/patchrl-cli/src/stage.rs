@@ -310,7 +310,8 @@ pub(crate) fn fitting<'p>(
     settings: &Settings,
     console: &mut Console,
 ) -> anyhow::Result<Vec<&'p Problem>> {
-    let room = policy.model.config.max_positions.saturating_sub(settings.sampling.max_new_tokens);
+    let answer = settings.sampling.budget().most();
+    let room = policy.model.config.max_positions.saturating_sub(answer);
     let most = settings.prompt.max_tokens.min(room);
     let (problems, left_out) = Material::functions(policy, problems, most)?;
     if left_out > 0 {

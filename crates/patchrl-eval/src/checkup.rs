@@ -265,7 +265,8 @@ fn lost(samples: &[Sampled], lost: usize) -> Option<Verdict> {
 fn truncated(judged: &[&Sampled]) -> Option<Verdict> {
     let (cut, n) = (judged.iter().filter(|it| it.truncated).count(), judged.len());
     let says = format!("{cut} of {n} answers ran into the token limit, and are not trained on");
-    let try_this = "raise `--max-new-tokens`; turn a thinking model's thoughts down or off";
+    let try_this = "raise `--max-new-tokens`; give a thinking model's thoughts a budget \
+                    (`sampling.thinking_tokens`), or turn them off";
     (2 * cut >= n).then(|| bars("truncated", says, try_this))
 }
 

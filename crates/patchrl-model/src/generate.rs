@@ -56,6 +56,18 @@ impl<'a> Request<'a> {
     }
 }
 
+/// What an answer goes on with that came to the limit of its request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Tokens that are put in: read, and not drawn.
+    pub read: Vec<u32>,
+    /// Tokens that may be drawn after them.
+    pub most: usize,
+}
+
+/// Says of an answer's request and tokens how it goes on.
+pub type NextPart<'n> = dyn Fn(usize, &[u32]) -> Option<Part> + 'n;
+
 /// Why an answer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
@@ -70,10 +82,25 @@ pub enum Finish {
 pub struct Sample {
     /// The stop token included, if one was drawn.
     pub tokens: Vec<u32>,
-    /// Under the whole distribution at the sampling temperature (at 1 where that is 0).
+    /// Under the whole distribution at the sampling temperature (at 1 where that is 0); NaN of
+    /// tokens that were read.
     pub log_probs: Vec<f32>,
+    /// Whether each token was drawn. One that was put in was only read.
+    pub mask: Vec<bool>,
     /// Why it ended.
     pub finish: Finish,
+}
+
+impl Sample {
+    /// An answer of which every token was drawn.
+    pub fn drawn(tokens: Vec<u32>, log_probs: Vec<f32>, finish: Finish) -> Self {
+        Self { mask: vec![true; tokens.len()], tokens, log_probs, finish }
+    }
+
+    /// Tokens that were drawn.
+    pub fn count(&self) -> usize {
+        self.mask.iter().filter(|drawn| **drawn).count()
+    }
 }
 
 /// Draw every sample of every request; samples in the order of their seeds.
@@ -94,7 +121,7 @@ pub fn generate_kept(
     requests: &[Request<'_>],
     sampling: &Sampling,
 ) -> Result<Vec<Vec<Sample>>, ModelError> {
-    sample(kept, requests, sampling, Drafts::default(), &mut |_| {})
+    sample_all(kept, (requests, sampling), Drafts::default(), &|_, _| None, &mut |_| {})
 }
 
 /// As [`generate`], with a say in how far tokens are copied ahead. Samples do not depend on it.
@@ -105,20 +132,35 @@ pub fn generate_with(
     drafts: Drafts,
     on_step: &mut dyn FnMut(Step),
 ) -> Result<Vec<Vec<Sample>>, ModelError> {
-    sample(&mut Kept::new(model, 0), requests, sampling, drafts, on_step)
+    sample_all(&mut Kept::new(model, 0), (requests, sampling), drafts, &|_, _| None, on_step)
 }
 
-fn sample(
-    kept: &mut Kept<'_>,
+/// As [`generate`], where an answer that comes to its request's `most` goes on as `next` says, up to
+/// the limit of all. One that goes on without anything put in is what it would have been in one
+/// part.
+pub fn generate_in_parts(
+    model: &Model,
     requests: &[Request<'_>],
     sampling: &Sampling,
+    next: &NextPart<'_>,
+    on_token: &mut dyn FnMut(usize),
+) -> Result<Vec<Vec<Sample>>, ModelError> {
+    let (mut kept, drafts) = (Kept::new(model, 0), Drafts::default());
+    let mut on_step = |step: Step| on_token(step.tokens);
+    sample_all(&mut kept, (requests, sampling), drafts, next, &mut on_step)
+}
+
+fn sample_all(
+    kept: &mut Kept<'_>,
+    (requests, sampling): (&[Request<'_>], &Sampling),
     drafts: Drafts,
+    next: &NextPart<'_>,
     on_step: &mut dyn FnMut(Step),
 ) -> Result<Vec<Vec<Sample>>, ModelError> {
     sampling.check()?;
     let model = kept.begin();
-    let limits = limits(model, requests, sampling)?;
-    let longest = requests.iter().zip(&limits).map(|(request, limit)| request.prompt.len() + limit);
+    let rooms = rooms(model, requests, sampling)?;
+    let longest = requests.iter().zip(&rooms).map(|(request, room)| request.prompt.len() + room);
     let mut decoder = Decoder::new(model, longest.max().unwrap_or(0));
     let mut drafter = Drafter::new(drafts);
     let (mut answers, mut sequences, mut logits) = (Vec::new(), Vec::new(), Vec::new());
@@ -129,7 +171,8 @@ fn sample(
         }
         let (prompt, first) = decoder.add(kept.read(request.prompt)?);
         for (sample, &seed) in request.seeds.iter().enumerate() {
-            answers.push(Answer::new((at, sample), drafter.add_answer(at), seed, limits[at]));
+            let limits = (request.most.clamp(1, rooms[at]), rooms[at]);
+            answers.push(Answer::new((at, sample), drafter.add_answer(at), seed, limits));
             sequences.push(Sequence::new(&model.config, prompt, request.prompt.len()));
             logits.extend_from_slice(&first);
         }
@@ -147,8 +190,9 @@ fn sample(
         let live: Vec<_> = answers.into_iter().zip(sequences).zip(drawn).collect();
         (answers, sequences) = (Vec::new(), Vec::new());
         for ((mut answer, mut sequence), drawn) in live {
-            if answer.push(&drawn, sampling, &mut drafter) {
-                answer.go_on(&model.config, (drawn.len(), &mut sequence), sampling, &drafter);
+            let kept = answer.read.len() + drawn.len();
+            if answer.push(&drawn, sampling, &mut drafter) || answer.extend(next) {
+                answer.go_on(&model.config, (kept, &mut sequence), sampling, &mut drafter);
                 answers.push(answer);
                 sequences.push(sequence);
             } else {
@@ -187,8 +231,8 @@ impl Sampling {
     }
 }
 
-/// Tokens that each request's answers may have.
-fn limits(
+/// Tokens that each request's answers may have, in all of their parts.
+fn rooms(
     model: &Model,
     requests: &[Request<'_>],
     sampling: &Sampling,
@@ -198,7 +242,7 @@ fn limits(
         .iter()
         .map(|request| match limit.saturating_sub(request.prompt.len()) {
             0 => Err(ModelError::TooLong { tokens: request.prompt.len() + 1, limit }),
-            room => Ok(room.min(sampling.max_new_tokens).min(request.most.max(1))),
+            room => Ok(room.min(sampling.max_new_tokens)),
         })
         .collect()
 }
@@ -210,24 +254,34 @@ struct Answer {
     /// Its number among the texts of its request.
     text: usize,
     seed: u64,
+    /// Tokens of its parts so far, and of all.
     limit: usize,
+    room: usize,
     sample: Sample,
-    /// What was copied ahead of the tokens that are drawn next.
+    /// What is put in before the tokens that are drawn next.
+    read: Vec<u32>,
+    /// What was copied ahead of them.
     guess: Guess,
 }
 
 impl Answer {
-    fn new(place: (usize, usize), text: usize, seed: u64, limit: usize) -> Self {
-        let sample = Sample { tokens: Vec::new(), log_probs: Vec::new(), finish: Finish::Length };
-        Self { place, text, seed, limit, sample, guess: Guess::default() }
+    fn new(place: (usize, usize), text: usize, seed: u64, (limit, room): (usize, usize)) -> Self {
+        let sample = Sample::drawn(Vec::new(), Vec::new(), Finish::Length);
+        Self { place, text, seed, limit, room, sample, read: Vec::new(), guess: Guess::default() }
     }
 
-    /// The tokens that follow, from the logits after the last token and after each copied one,
-    /// (1 + copied, vocab): up to the first that differs from its copy.
+    /// Rows of logits that a step gives it.
+    fn rows(&self) -> usize {
+        1 + self.read.len() + self.guess.draft().len()
+    }
+
+    /// The tokens that follow, from the logits after the last token, after each that was put in
+    /// and after each copied one, (rows, vocab): up to the first that differs from its copy.
     fn draw(&self, logits: &mut [f32], sampling: &Sampling) -> Option<Vec<Drawn>> {
         let draft = self.guess.draft();
         let mut drawn = Vec::new();
-        for (at, row) in logits.chunks_exact_mut(logits.len() / (draft.len() + 1)).enumerate() {
+        let rows = logits.chunks_exact_mut(logits.len() / self.rows()).skip(self.read.len());
+        for (at, row) in rows.enumerate() {
             let number = uniform(self.seed, (self.sample.tokens.len() + at) as u64);
             let one = draw(row, sampling, number)?;
             let token = one.token;
@@ -241,9 +295,11 @@ impl Answer {
 
     /// Take tokens; whether the answer goes on.
     fn push(&mut self, drawn: &[Drawn], sampling: &Sampling, drafter: &mut Drafter) -> bool {
+        self.read.clear();
         let first = self.sample.tokens.len();
         self.sample.tokens.extend(drawn.iter().map(|one| one.token));
         self.sample.log_probs.extend(drawn.iter().map(|one| one.log_prob));
+        self.sample.mask.resize(self.sample.tokens.len(), true);
         let tokens = &self.sample.tokens;
         drafter.learn((self.place.0, self.text), &self.guess, &tokens[first..]);
         if tokens.last().is_some_and(|last| sampling.stop.contains(last)) {
@@ -253,19 +309,44 @@ impl Answer {
         tokens.len() < self.limit
     }
 
-    /// Set up the next step, `drawn` tokens after the last.
+    /// At the limit of a part: whether there is another.
+    fn extend(&mut self, next: &NextPart<'_>) -> bool {
+        let tokens = self.sample.tokens.len();
+        if self.sample.finish == Finish::Stop || tokens >= self.room {
+            return false;
+        }
+        let Some(part) = next(self.place.0, &self.sample.tokens) else { return false };
+        let begins = tokens + part.read.len();
+        if part.most == 0 || begins >= self.room {
+            return false;
+        }
+        self.limit = self.room.min(begins.saturating_add(part.most));
+        self.read = part.read;
+        true
+    }
+
+    /// Set up the next step. `kept` of the tokens that the last one computed stay.
     fn go_on(
         &mut self,
         config: &Config,
-        (drawn, sequence): (usize, &mut Sequence),
+        (kept, sequence): (usize, &mut Sequence),
         sampling: &Sampling,
-        drafter: &Drafter,
+        drafter: &mut Drafter,
     ) {
-        let tokens = &self.sample.tokens;
-        let room = self.limit - tokens.len() - 1;
-        self.guess = drafter.guess((self.place.0, self.text), room, &sampling.stop);
-        sequence.go_on(config, drawn, tokens[tokens.len() - 1]);
-        sequence.tokens.extend_from_slice(self.guess.draft());
+        let (place, tokens) = ((self.place.0, self.text), &mut self.sample.tokens);
+        sequence.go_on(config, kept, tokens[tokens.len() - 1]);
+        if self.read.is_empty() {
+            let room = self.limit - tokens.len() - 1;
+            self.guess = drafter.guess(place, room, &sampling.stop);
+            sequence.tokens.extend_from_slice(self.guess.draft());
+        } else {
+            self.guess = Guess::default();
+            drafter.learn(place, &self.guess, &self.read);
+            sequence.tokens.extend_from_slice(&self.read);
+            tokens.extend_from_slice(&self.read);
+            self.sample.log_probs.resize(tokens.len(), f32::NAN);
+            self.sample.mask.resize(tokens.len(), false);
+        }
     }
 }
 
@@ -279,7 +360,7 @@ fn draw_all(
     let mut rest = logits;
     let mut asked = Vec::with_capacity(answers.len());
     for answer in answers {
-        let (own, others) = rest.split_at_mut((answer.guess.draft().len() + 1) * vocab);
+        let (own, others) = rest.split_at_mut(answer.rows() * vocab);
         asked.push((answer, own));
         rest = others;
     }

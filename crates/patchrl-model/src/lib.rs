@@ -55,7 +55,10 @@ pub use self::{
     chat::{ChatTemplate, Day, Message},
     continuation::Said,
     diff_forms::diff_forms,
-    generate::{Finish, Request, Sample, Sampling, generate, generate_kept, generate_with},
+    generate::{
+        Finish, NextPart, Part, Request, Sample, Sampling, generate, generate_in_parts,
+        generate_kept, generate_with,
+    },
     kept::Kept,
     policy::Policy,
     scratch::Scratch,

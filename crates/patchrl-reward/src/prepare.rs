@@ -237,7 +237,7 @@ impl Preparer {
         program: &str,
     ) -> Result<PathBuf, PrepareError> {
         let fail = |source| PrepareError::Sandbox { task: task.id.to_string(), source };
-        let bare = self.bare_tree(task)?;
+        let bare = self.start_tree(task)?;
         let Some(install) = environment.install_argv(program, ".") else { return Ok(bare) };
         let words: Vec<&[u8]> = install.iter().map(String::as_bytes).collect();
         let variables = format!("{:?}", environment.env);
@@ -260,8 +260,9 @@ impl Preparer {
         Ok(dest)
     }
 
-    /// The tree at the start as the row and its repository have it.
-    fn bare_tree(&self, task: &Task) -> Result<PathBuf, PrepareError> {
+    /// The tree at the start as the row and its repository have it: no interpreter is looked for,
+    /// nothing installed, and no image asked.
+    pub fn start_tree(&self, task: &Task) -> Result<PathBuf, PrepareError> {
         let fail = |source| PrepareError::Sandbox { task: task.id.to_string(), source };
         let dest = self.folder("trees")?.join(git::tree_name(&task.repo, &task.base_commit));
         if let Start::Files(files) = &task.start {

@@ -3,8 +3,10 @@
 //! Owns the question as training puts it, and what an answer is before it is judged. Who judges is
 //! no business of its.
 
-use patchrl_agent::{Calling, Voice};
-use patchrl_model::{Finish, Message, Policy, Request, Sample, diff_forms};
+use patchrl_agent::{CLOSING, Calling, Voice};
+use patchrl_model::{
+    Finish, Message, Part, Policy, Request, Sample, diff_forms, generate_in_parts,
+};
 use patchrl_task::TaskId;
 
 use crate::{At, Embedded, Prompt, RolloutError, SamplingConfig, sample_seed};
@@ -28,7 +30,7 @@ pub struct Drawn {
     pub sample: Sample,
     /// The answer without its stop token.
     pub answer: String,
-    /// The version of the weights that drew each token.
+    /// The version of the weights that drew each token; 0 for one that was put in.
     pub versions: Vec<u64>,
     /// Where the tokens come from.
     pub origin: Origin,
@@ -40,12 +42,31 @@ impl Drawn {
     /// An answer that did not come.
     pub(crate) fn lost(why: String) -> Self {
         Self {
-            sample: Sample { tokens: Vec::new(), log_probs: Vec::new(), finish: Finish::Stop },
+            sample: Sample::drawn(Vec::new(), Vec::new(), Finish::Stop),
             answer: String::new(),
             versions: Vec::new(),
             origin: Origin::Unknown,
             lost: Some(why),
         }
+    }
+
+    /// Put tokens in that nobody drew.
+    pub(crate) fn put_in(&mut self, tokens: &[u32]) {
+        let Sample { tokens: all, log_probs, mask, .. } = &mut self.sample;
+        all.extend_from_slice(tokens);
+        log_probs.resize(all.len(), f32::NAN);
+        mask.resize(all.len(), false);
+        self.versions.resize(all.len(), 0);
+    }
+
+    /// Add the tokens of a second part.
+    pub(crate) fn go_on(&mut self, rest: Self) {
+        let Sample { tokens, log_probs, mask, finish } = rest.sample;
+        self.sample.tokens.extend(tokens);
+        self.sample.log_probs.extend(log_probs);
+        self.sample.mask.extend(mask);
+        self.sample.finish = finish;
+        self.versions.extend(rest.versions);
     }
 }
 
@@ -114,18 +135,31 @@ impl Drawer for Policy {
         on_token: &mut dyn FnMut(usize),
     ) -> Result<Vec<Vec<Drawn>>, RolloutError> {
         let At { run, step, group_size } = at;
+        let budget = sampling.budget();
         let requests: Vec<Request<'_>> = prompts
             .iter()
             .map(|p| {
                 let seeds = (0..group_size).map(|n| sample_seed(run, step, &p.task, n));
-                Request { also: p.also.clone(), ..Request::new(&p.tokens, seeds) }
+                let (also, most) = (p.also.clone(), budget.first());
+                Request { also, most, ..Request::new(&p.tokens, seeds) }
             })
             .collect();
         let sampling = sampling.resolve(self.tokenizer.eos().to_vec());
-        let sampled = patchrl_model::generate(&self.model, &requests, &sampling, on_token)?;
+        let closing = self.tokenizer.encode_with_special(CLOSING);
+        let next = |at: usize, tokens: &[u32]| {
+            // A second part has come to its end.
+            if tokens.len() > budget.first() {
+                return None;
+            }
+            let said = self.tokenizer.decode(tokens);
+            let rest = budget.rest(&prompts[at].text, &said, tokens.len())?;
+            let read = if rest.closes { closing.clone() } else { Vec::new() };
+            Some(Part { read, most: rest.most })
+        };
+        let sampled = generate_in_parts(&self.model, &requests, &sampling, &next, on_token)?;
         let drawn = |sample: Sample| Drawn {
             answer: self.tokenizer.decode(&sample.tokens),
-            versions: vec![step; sample.tokens.len()],
+            versions: sample.mask.iter().map(|drawn| if *drawn { step } else { 0 }).collect(),
             sample,
             origin: Origin::Sampled,
             lost: None,

@@ -40,13 +40,14 @@ pub struct Group {
 /// One answer.
 #[derive(Debug)]
 pub struct Attempt {
-    /// Tokens as sampled, their log-probabilities, and why sampling ended.
+    /// Tokens as sampled, those that closed a thought among them and masked, their
+    /// log-probabilities, and why sampling ended.
     pub sample: Sample,
     /// The tokens as text, without the stop token.
     pub answer: String,
     /// What it is worth and why.
     pub judgement: Judgement,
-    /// The version of the weights that drew each token.
+    /// The version of the weights that drew each token; 0 for one that was put in.
     pub versions: Vec<u64>,
     /// Where the tokens come from.
     pub origin: Origin,
@@ -92,7 +93,8 @@ pub struct At {
 }
 
 impl Roller<'_> {
-    /// The prompt of `ready`: its issue and the files the gold patch touches.
+    /// The prompt of `ready`: its issue, the files the gold patch touches and those related to
+    /// them.
     pub fn prompt(&self, ready: &Ready) -> Result<Prompt, RolloutError> {
         prompt(self.policy, self.prompt, ready)
     }
@@ -177,7 +179,7 @@ impl Ask<'_> {
     ) -> Result<(Vec<Group>, Spent), RolloutError> {
         let started = Instant::now();
         let drawn = self.policy.draw(&self.prompts, self.sampling, self.at, on_token)?;
-        let tokens = drawn.iter().flatten().map(|d| d.sample.tokens.len()).sum();
+        let tokens = drawn.iter().flatten().map(|d| d.sample.count()).sum();
         let mut spent = Spent { sampling: started.elapsed(), tokens, ..Spent::default() };
 
         let judging = Instant::now();
@@ -242,16 +244,26 @@ pub fn chat(
     Ok(messages(&ready.task.problem_statement, &files, config, &count))
 }
 
-/// The files the gold patch touches, as they are at the base commit. Files that
-/// are not text are left out.
+/// The files the gold patch touches, as they are at the base commit, and by path
+/// among them those that the task calls related. Files that are not text are left
+/// out.
 fn sources(ready: &Ready) -> Result<Vec<SourceFile>, RolloutError> {
     let tree = FsTree::new(&ready.base);
+    let touched = ready.task.touched_files();
+    let mut related = ready.task.related_files();
+    related.retain(|path| !touched.contains(path));
+    let sorted = !related.is_empty();
     let mut files = Vec::new();
-    for path in ready.task.touched_files() {
+    let all =
+        touched.into_iter().map(|it| (it, false)).chain(related.into_iter().map(|it| (it, true)));
+    for (path, beside) in all {
         let Some(entry) = tree.entry(&path)? else { continue };
         if let Ok(text) = String::from_utf8(entry.bytes) {
-            files.push(SourceFile { path, text });
+            files.push(SourceFile { path, text, beside });
         }
+    }
+    if sorted {
+        files.sort_by(|a, b| a.path.cmp(&b.path));
     }
     Ok(files)
 }

@@ -142,12 +142,13 @@ fn attempt(played: Played, judgement: Judgement) -> Attempt {
         End::Submitted => Finish::Stop,
         _ => Finish::Length,
     };
-    let mut sample = Sample { tokens: Vec::new(), log_probs: Vec::new(), finish };
+    let mut sample = Sample::drawn(Vec::new(), Vec::new(), finish);
     let mut versions = Vec::new();
     for row in &played.rows {
         for (at, _) in row.mask.iter().enumerate().filter(|(_, sampled)| **sampled) {
             sample.tokens.push(row.tokens[at]);
             sample.log_probs.push(row.log_probs[at]);
+            sample.mask.push(true);
             versions.push(row.versions[at]);
         }
     }

@@ -1,10 +1,12 @@
 //! Answers and episodes worth learning from, as chats with their origin, in a file that grows.
 //!
 //! Owns the file, what is kept in it, and going on where it was: beside it a list says what was
-//! tried, so that nothing is tried twice. What was lost through our fault is not on the list.
+//! tried, so that nothing is tried twice. Of conversations that say the same the first is kept, unless
+//! all are wanted. What was lost through our fault is not on the list.
 //! `train sft --chats` reads the file as it is.
 
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -21,7 +23,7 @@ pub enum Keep {
     Resolved,
     /// Those whose files were judged to differ from the start, resolved or not.
     Applied,
-    /// Every one that was judged.
+    /// Every one that was judged, those that say the same too.
     All,
 }
 
@@ -57,6 +59,18 @@ pub struct Harvested {
     pub provenance: Provenance,
 }
 
+impl Harvested {
+    /// Of the task and everything that was said.
+    fn hash(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.provenance.task.hash(&mut hasher);
+        for message in &self.messages {
+            (&message.role, &message.content).hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+}
+
 /// Where a conversation comes from: enough to make it again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Provenance {
@@ -88,6 +102,9 @@ struct Tried {
     outcome: String,
     reward: Option<f64>,
     kept: bool,
+    /// It is good enough, and was kept before.
+    #[serde(default)]
+    copy: bool,
 }
 
 /// The file that grows.
@@ -97,6 +114,8 @@ pub struct Harvest {
     tried: fs_err::File,
     keep: Keep,
     done: BTreeSet<(String, u32)>,
+    /// Of the conversations that are kept.
+    hashes: BTreeSet<u64>,
     counts: Counts,
 }
 
@@ -107,6 +126,8 @@ pub struct Counts {
     pub tried: u64,
     /// Of them, kept.
     pub kept: u64,
+    /// Of them, good enough and not kept, since one that says the same was.
+    pub copies: u64,
     /// Lost through our fault in this run.
     pub lost: u64,
 }
@@ -115,24 +136,26 @@ impl Harvest {
     /// Open `out` and its list; what is there is gone on with. A line cut off by a crash goes.
     pub fn open(out: &Path, keep: Keep) -> io::Result<Self> {
         let list = list_path(out);
-        let mut done = BTreeSet::new();
+        let (mut done, mut hashes) = (BTreeSet::new(), BTreeSet::new());
         let mut counts = Counts::default();
         for line in whole_lines(&list)? {
             let Ok(tried) = serde_json::from_str::<Tried>(&line) else { continue };
             counts.tried += 1;
             counts.kept += u64::from(tried.kept);
+            counts.copies += u64::from(tried.copy);
             done.insert((tried.task, tried.sample));
         }
         // The file is written before the list.
         for line in whole_lines(out)? {
             let Ok(known) = serde_json::from_str::<Harvested>(&line) else { continue };
+            hashes.insert(known.hash());
             if done.insert((known.provenance.task, known.provenance.sample)) {
                 counts.tried += 1;
                 counts.kept += 1;
             }
         }
         let open = |path: &Path| fs_err::OpenOptions::new().create(true).append(true).open(path);
-        Ok(Self { kept: open(out)?, tried: open(&list)?, keep, done, counts })
+        Ok(Self { kept: open(out)?, tried: open(&list)?, keep, done, hashes, counts })
     }
 
     /// Whether it was tried before.
@@ -146,7 +169,8 @@ impl Harvest {
             self.counts.lost += 1;
             return Ok(false);
         }
-        let kept = self.keep.takes(judgement);
+        let good = self.keep.takes(judgement);
+        let kept = good && (self.keep == Keep::All || self.hashes.insert(one.hash()));
         let origin = &one.provenance;
         if kept {
             write_line(&mut self.kept, one)?;
@@ -158,11 +182,13 @@ impl Harvest {
             outcome: origin.outcome.clone(),
             reward: origin.reward,
             kept,
+            copy: good && !kept,
         };
         write_line(&mut self.tried, &tried)?;
         self.done.insert((task, sample));
         self.counts.tried += 1;
         self.counts.kept += u64::from(kept);
+        self.counts.copies += u64::from(good && !kept);
         Ok(kept)
     }
 
@@ -241,7 +267,7 @@ mod tests {
             let (one, judgement) = one(sample, &outcome);
             assert_eq!(harvest.take(&one, &judgement).unwrap(), kept);
         }
-        assert_eq!(harvest.counts(), Counts { tried: 2, kept: 1, lost: 1 });
+        assert_eq!(harvest.counts(), Counts { tried: 2, kept: 1, copies: 0, lost: 1 });
         drop(harvest);
         // A crash between the two files, and one in the middle of a line.
         let (again, _) = one(3, &Outcome::Resolved);
@@ -251,8 +277,27 @@ mod tests {
         let harvest = Harvest::open(&out, Keep::Resolved).unwrap();
         let done: Vec<bool> = (0..5).map(|n| harvest.is_done("a__b-1", n)).collect();
         assert_eq!(done, [true, true, false, true, false]);
-        assert_eq!(harvest.counts(), Counts { tried: 3, kept: 2, lost: 0 });
+        assert_eq!(harvest.counts(), Counts { tried: 3, kept: 2, copies: 0, lost: 0 });
         let text = fs_err::read_to_string(&out).unwrap();
         assert_eq!((text.lines().count(), text.ends_with('\n')), (2, true));
+    }
+
+    #[test]
+    fn what_was_said_before_is_kept_once_also_by_a_run_that_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out.jsonl");
+        for (keep, want) in [(Keep::Resolved, 1), (Keep::All, 3)] {
+            let _ = (fs_err::remove_file(&out), fs_err::remove_file(list_path(&out)));
+            for (sample, outcome) in
+                [(0, Outcome::Failed), (1, Outcome::Resolved), (2, Outcome::Resolved)]
+            {
+                let (one, judgement) = one(sample, &outcome);
+                Harvest::open(&out, keep).unwrap().take(&one, &judgement).unwrap();
+            }
+            let counts = Harvest::open(&out, keep).unwrap().counts();
+            let copies = u64::from(keep == Keep::Resolved);
+            assert_eq!(counts, Counts { tried: 3, kept: want, copies, lost: 0 });
+            assert_eq!(fs_err::read_to_string(&out).unwrap().lines().count() as u64, want);
+        }
     }
 }

@@ -25,12 +25,16 @@ pub struct Record {
     pub prompt: String,
     /// The answer without its stop token.
     pub answer: String,
-    /// Tokens as sampled.
+    /// Tokens as sampled, and those that closed a thought.
     pub tokens: Vec<u32>,
+    /// Whether each token was sampled; left out where all were.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mask: Vec<bool>,
     /// Their log-probabilities at the sampling temperature; null where the sampler said none.
     #[serde(with = "known")]
     pub log_probs: Vec<f32>,
-    /// The version of the weights that drew each token: optimizer steps behind it.
+    /// The version of the weights that drew each token: optimizer steps behind it. 0 for one that
+    /// was not sampled.
     #[serde(default)]
     pub versions: Vec<u64>,
     /// The tokens are the text encoded again, since the sampler did not say its own.
@@ -115,7 +119,7 @@ fn record(
     attempt: &crate::Attempt,
     advantage: Option<f32>,
 ) -> Record {
-    let judgement = &attempt.judgement;
+    let (judgement, mask) = (&attempt.judgement, &attempt.sample.mask);
     Record {
         step,
         task: group.prompt.task.as_str().to_owned(),
@@ -123,6 +127,7 @@ fn record(
         prompt: group.prompt.text.clone(),
         answer: attempt.answer.clone(),
         tokens: attempt.sample.tokens.clone(),
+        mask: if mask.contains(&false) { mask.clone() } else { Vec::new() },
         log_probs: attempt.sample.log_probs.clone(),
         versions: attempt.versions.clone(),
         retokenized: attempt.origin == Origin::Retokenized,

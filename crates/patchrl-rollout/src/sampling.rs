@@ -1,5 +1,6 @@
 //! `sampling:` in a configuration, and its resolved form.
 
+use patchrl_agent::Budget;
 use patchrl_model::Sampling;
 use serde::{Deserialize, Serialize};
 
@@ -16,22 +17,33 @@ pub struct SamplingConfig {
     pub top_k: usize,
     /// Tokens of one answer.
     pub max_new_tokens: usize,
+    /// Tokens of an answer's `<think>` part before it is closed by force; what follows has
+    /// `max_new_tokens` of its own. 0 sets it no limit of its own. The closing tokens are not the
+    /// model's, and are not trained on. Of answers of one turn: agents have
+    /// `agent.thinking_tokens`.
+    pub thinking_tokens: usize,
 }
 
 impl Default for SamplingConfig {
     fn default() -> Self {
-        Self { temperature: 0.7, top_p: 1.0, top_k: 0, max_new_tokens: 1024 }
+        Self { temperature: 0.7, top_p: 1.0, top_k: 0, max_new_tokens: 1024, thinking_tokens: 0 }
     }
 }
 
 impl SamplingConfig {
+    /// Tokens of an answer of one turn.
+    pub fn budget(&self) -> Budget {
+        let Self { thinking_tokens, max_new_tokens, .. } = *self;
+        Budget { thinking_tokens, max_new_tokens }
+    }
+
     /// The form the model's sampler takes; `stop` ends an answer.
     pub fn resolve(&self, stop: Vec<u32>) -> Sampling {
         Sampling {
             temperature: self.temperature,
             top_p: self.top_p,
             top_k: self.top_k,
-            max_new_tokens: self.max_new_tokens,
+            max_new_tokens: self.budget().most(),
             stop,
         }
     }

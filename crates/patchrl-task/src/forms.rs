@@ -18,6 +18,9 @@ type Row = Map<String, Value>;
 /// The owner in `repo` of rows that carry their files.
 pub(crate) const FILES_OWNER: &str = "patchrl-files";
 
+/// Files near a change that need none: paths, or what [`texts`] reads.
+pub(crate) const RELATED: &str = "related_unchanged_files";
+
 /// Give a row SWE-bench's names.
 pub(crate) fn as_swe_bench(mut row: Row) -> Result<Row, FieldFault> {
     lift_instance(&mut row);
@@ -56,17 +59,24 @@ fn golden(row: &mut Row) -> Result<(), FieldFault> {
         return Ok(());
     }
     let mut files = BTreeMap::new();
-    for field in ["changed_files", "related_unchanged_files"] {
+    let mut related = Vec::new();
+    for field in ["changed_files", RELATED] {
         if let Some(value) = row.get(field).filter(|value| !value.is_null()) {
-            files.extend(texts(value, field)?);
+            let texts = texts(value, field)?;
+            if field == RELATED {
+                related.extend(texts.keys().cloned());
+            }
+            files.extend(texts);
         }
     }
     if files.is_empty() {
         let why = "is missing: without `repo` and `base_commit` a row must carry its files";
         return Err(FieldFault::new("changed_files", why));
     }
-    for field in ["changed_files", "related_unchanged_files"] {
-        row.shift_remove(field);
+    row.shift_remove("changed_files");
+    row.shift_remove(RELATED);
+    if !related.is_empty() {
+        row.insert(RELATED.into(), related.into());
     }
     let id = row.get("instance_id").and_then(Value::as_str).unwrap_or_default();
     let name: String =
@@ -100,6 +110,25 @@ fn texts(value: &Value, field: &'static str) -> Result<BTreeMap<String, String>,
             .collect::<Option<_>>()
             .ok_or_else(fault),
         _ => Err(fault()),
+    }
+}
+
+/// The paths of [`RELATED`]: a list of them, the keys of texts, or either as JSON inside a string.
+pub(crate) fn related(row: &Row) -> Result<Vec<String>, FieldFault> {
+    let Some(value) = row.get(RELATED).filter(|value| !value.is_null()) else {
+        return Ok(Vec::new());
+    };
+    let unpacked = value.as_str().and_then(|packed| serde_json::from_str::<Value>(packed).ok());
+    let value = unpacked.as_ref().unwrap_or(value);
+    let list = value.as_array().map(|list| list.iter().map(Value::as_str));
+    let paths: Option<Vec<&str>> = list.and_then(Iterator::collect);
+    match paths {
+        Some(paths) => Ok(paths.into_iter().map(str::to_owned).collect()),
+        None => texts(value, RELATED).map(|texts| texts.into_keys().collect()).map_err(|_| {
+            let why = "is no list of paths, no map from path to text and no list of `{path, \
+                       content}`";
+            FieldFault::new(RELATED, why)
+        }),
     }
 }
 

@@ -128,6 +128,7 @@ impl Task {
     /// Reads a row. Whatever is not a field of [`Task`] ends in `extra`.
     pub fn from_row(row: Map<String, Value>) -> Result<Self, FieldFault> {
         let mut row = forms::as_swe_bench(row)?;
+        forms::related(&row)?;
         let id = TaskId::parse(&required(&mut row, "instance_id")?)?;
         let repo = required(&mut row, "repo")?;
         check_repo(&repo)?;
@@ -194,6 +195,13 @@ impl Task {
         row
     }
 
+    /// The same without what only prompts read.
+    pub fn judged_row(&self) -> Map<String, Value> {
+        let mut row = self.to_row();
+        row.shift_remove(forms::RELATED);
+        row
+    }
+
     /// The environment to run the tests in: the row's own, or the one known for the repository
     /// and version.
     pub fn known_environment(&self) -> Option<Environment> {
@@ -221,6 +229,18 @@ impl Task {
             .filter_map(|paths| paths.old)
             .filter(|path| seen.insert(path.clone()))
             .collect()
+    }
+
+    /// Files near the gold patch's that it does not change (`related_unchanged_files`): what a
+    /// prompt shows beside them.
+    pub fn related_files(&self) -> Vec<String> {
+        // Looked at when the row was read.
+        forms::related(&self.extra).unwrap_or_default()
+    }
+
+    /// Say which these are.
+    pub fn set_related_files(&mut self, paths: &[String]) {
+        self.extra.insert(forms::RELATED.to_owned(), paths.into());
     }
 
     /// Files of the test patch as they are named after it, deleted ones under their old name.

@@ -74,8 +74,7 @@ impl Run<'_> {
         let c = &self.config.grpo;
         let limit = self.material.answer_tokens(self.sampling);
         let paid = |tokens: usize| overlong(tokens, limit, c.overlong_buffer, c.overlong_penalty);
-        let reward =
-            |a: &Attempt| a.judgement.reward.map(|r| (r + paid(a.sample.tokens.len())) as f32);
+        let reward = |a: &Attempt| a.judgement.reward.map(|r| (r + paid(a.sample.count())) as f32);
         let rewards: Vec<Vec<Option<f32>>> =
             groups.iter().map(|g| g.attempts.iter().map(reward).collect()).collect();
         let gated = c.signal == Signal::Outcome
@@ -115,16 +114,17 @@ impl Run<'_> {
             if sample.finish == Finish::Length && c.mask_truncated {
                 batch.idle.push(0);
             } else if advantages.is_none() && c.kl_coef == 0.0 && c.entropy_coef == 0.0 {
-                batch.idle.push(sample.tokens.len());
+                batch.idle.push(sample.count());
             } else {
                 let advantage = advantages.and_then(|a| a[i]).unwrap_or(0.0);
                 match &attempt.played {
-                    None => batch.answers.push(Answer::whole(
-                        &sample.tokens,
-                        &sample.log_probs,
+                    None => batch.answers.push(Answer {
+                        tokens: &sample.tokens,
+                        sampled: &sample.log_probs,
+                        mask: Some(&sample.mask),
                         advantage,
-                        i,
-                    )),
+                        episode: i,
+                    }),
                     Some(played) => {
                         for row in &played.rows {
                             let shared = row.tokens.starts_with(prompt);

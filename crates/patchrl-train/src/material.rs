@@ -65,11 +65,11 @@ impl<'a> Material<'a> {
         }
     }
 
-    /// Tokens that one answer may have; of an agent, all that it may say in its episode.
+    /// Tokens that may be drawn for one answer; of an agent, all that it may say in its episode.
     pub(crate) fn answer_tokens(&self, sampling: &SamplingConfig) -> usize {
         match self {
             Self::Tasks { agent: Some(agent), .. } => agent.tokens,
-            _ => sampling.max_new_tokens,
+            _ => sampling.budget().drawn(),
         }
     }
 

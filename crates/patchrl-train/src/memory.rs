@@ -104,7 +104,7 @@ fn longest(
         }
     };
     let prompt = prompts.into_iter().max().ok_or(TrainError::NoTasks)?;
-    let limit = model_limit(policy, prompt, sampling.max_new_tokens);
+    let limit = model_limit(policy, prompt, sampling.budget().most());
     Ok(Lengths { prompt, answers: vec![limit; config.grpo.group_size as usize] })
 }
 

@@ -513,7 +513,9 @@ impl Run<'_> {
 
 /// Updates that the weights behind the tokens were behind, on average.
 fn staleness(groups: &[Group], step: u64) -> f32 {
-    let versions = groups.iter().flat_map(|it| &it.attempts).flat_map(|it| &it.versions);
+    let attempts = groups.iter().flat_map(|it| &it.attempts);
+    let tokens = attempts.flat_map(|it| it.versions.iter().zip(&it.sample.mask));
+    let versions = tokens.filter(|(_, sampled)| **sampled).map(|(version, _)| version);
     let (sum, n) = versions.fold((0, 0_u64), |(sum, n), v| (sum + step.saturating_sub(*v), n + 1));
     sum as f32 / n.max(1) as f32
 }

@@ -114,10 +114,11 @@ pub(crate) fn run(flags: &Rollout, environment: &Environment) -> anyhow::Result<
     let value = json!({ "out": flags.out, "counts": counts });
     printer::report(Form::of(flags.common.json), &value, || {
         format!(
-            "{} of {} kept in {} ({} lost)",
+            "{} of {} kept in {} ({} more say the same, {} lost)",
             counts.kept,
             counts.tried,
             flags.out.display(),
+            counts.copies,
             counts.lost
         )
     })?;

@@ -1,4 +1,6 @@
-//! `patchrl task`: look at task sets and check them by running them.
+//! `patchrl task`: look at task sets, check them by running them, and add what they lack.
+
+mod related;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,6 +26,9 @@ pub(crate) enum Task {
     Stats(Stats),
     /// Print one task.
     Show(Show),
+    /// Ask a strong model for files near each change that need none, and write the rows with them:
+    /// shown in prompts, they keep these from giving away where to edit. Answers are kept on disk.
+    Related(related::Related),
 }
 
 #[derive(Debug, Args)]
@@ -78,6 +83,7 @@ pub(crate) fn run(command: &Task, environment: &Environment) -> anyhow::Result<E
         Task::Validate(flags) => validate(flags, environment),
         Task::Stats(flags) => stats(flags, environment),
         Task::Show(flags) => show(flags, environment),
+        Task::Related(flags) => related::run(flags, environment),
     }
 }
 

@@ -9,6 +9,7 @@ mod errors;
 mod eval;
 mod jsonl;
 mod mission;
+mod related;
 mod resume;
 mod served;
 mod sets;

@@ -23,7 +23,11 @@ fn begin(flavour: Flavour) -> (tempfile::TempDir, FakeServer) {
 
 /// A reward for every length, so that the groups of a model that knows nothing differ.
 fn train(dir: &Path, server: &FakeServer, steps: u32, more: &str, flags: &[&str]) -> Said {
-    let text = format!(
+    train_by(dir, &settings(server, steps, more), flags)
+}
+
+fn settings(server: &FakeServer, steps: u32, more: &str) -> String {
+    format!(
         "model: ./model\n\
          prompt: {{ max_tokens: 600 }}\nsampling: {{ max_new_tokens: 24, temperature: 1.0 }}\n\
          rollout: {{ engine: openai, base_url: '{}', backoff: 0.01, retries: 2, request_timeout: 20{more} }}\n\
@@ -32,8 +36,11 @@ fn train(dir: &Path, server: &FakeServer, steps: u32, more: &str, flags: &[&str]
          overlong_buffer: 24, overlong_penalty: 1.0 }}\n  \
          curriculum: [{{ mode: syntax, steps: {steps} }}]\n",
         server.base_url()
-    );
-    fs_err::write(dir.join("run.yaml"), text).unwrap();
+    )
+}
+
+fn train_by(dir: &Path, settings: &str, flags: &[&str]) -> Said {
+    fs_err::write(dir.join("run.yaml"), settings).unwrap();
     let words = ["train", "grpo", "--config", "run.yaml", "--run", "run", "--train-limit", "4"];
     finish(patchrl(dir).args(words).args(flags))
 }
@@ -157,6 +164,63 @@ fn a_run_that_goes_on_hands_over_where_it_was() {
     let again: Vec<f32> = steps(dir).iter().map(|it| it.loss).collect();
     assert_eq!(again, whole);
     assert_eq!(server.loaded(), [name(6)]);
+}
+
+/// A thought that the template opens has eight tokens and the answer after it twelve, drawn by a
+/// server and here.
+#[test]
+fn what_closes_a_thought_is_recorded_and_not_trained_on() {
+    let (dir, server) = begin(Flavour::Vllm);
+    let template = dir.path().join("model/tokenizer_config.json");
+    let opens = fs_err::read_to_string(&template).unwrap();
+    let opens = opens.replace("assistant\\n{% endif", "assistant\\n<think>\\n{% endif");
+    assert!(opens.contains("<think>"));
+    fs_err::write(&template, opens).unwrap();
+    let served = settings(&server, 4, "")
+        .replace("max_new_tokens: 24", "max_new_tokens: 12")
+        .replace("temperature: 1.0", "temperature: 1.0, thinking_tokens: 8");
+    let line = served.lines().find(|line| line.starts_with("rollout:")).unwrap();
+    let here = served.replace(line, "");
+    for text in [&served, &here] {
+        let dir = dir.path();
+        let said = train_by(dir, text, &["--checkpoint-every", "2"]);
+        assert_eq!(said.code, 0, "{}", said.err);
+        let mut closed = 0;
+        let whole = steps(dir);
+        for step in &whole {
+            assert!(step.ratio_mismatch_max < 1e-3, "{}", step.ratio_mismatch_max);
+            assert!(step.stale == 0.0 && step.lost == 0 && step.loss.is_finite());
+            let mut drawn = 0;
+            for record in records(dir, step.step) {
+                let mask = record.mask;
+                let own = |at: usize| mask.get(at).is_none_or(|own| *own);
+                assert!(mask.is_empty() || mask.len() == record.tokens.len());
+                drawn += (0..record.tokens.len()).filter(|at| own(*at)).count();
+                closed += usize::from(!mask.is_empty());
+                assert_eq!(record.answer.contains("\n</think>\n\n"), !mask.is_empty());
+                for (at, said) in record.log_probs.iter().enumerate() {
+                    assert_eq!(said.is_finite(), own(at));
+                    assert_eq!(record.versions[at], if own(at) { step.step - 1 } else { 0 });
+                }
+            }
+            assert_eq!(drawn as u64, step.tokens, "what was put in was not sampled");
+        }
+        assert!(closed > 12, "{closed} thoughts were closed");
+        // As a crash after step 2 leaves it.
+        let checkpoints = dir.join("runs/run/checkpoints");
+        fs_err::remove_dir_all(checkpoints.join("step-000004")).unwrap();
+        fs_err::remove_file(checkpoints.join("latest")).unwrap();
+        std::os::unix::fs::symlink("step-000002", checkpoints.join("latest")).unwrap();
+        let said = train_by(dir, text, &["--checkpoint-every", "2", "--resume"]);
+        assert_eq!(said.code, 0, "{}", said.err);
+        let losses = |steps: &[Step]| steps.iter().map(|it| it.loss).collect::<Vec<_>>();
+        assert_eq!(losses(&steps(dir)), losses(&whole));
+        fs_err::remove_dir_all(dir.join("runs")).unwrap();
+    }
+    let chat = served.replace("engine: openai", "engine: openai, api: chat");
+    let said = train_by(dir.path(), &chat, &[]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(said.err.contains("`sampling.thinking_tokens` needs"), "{}", said.err);
 }
 
 #[test]

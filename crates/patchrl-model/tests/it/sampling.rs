@@ -1,8 +1,8 @@
 //! Sampling against the full forward pass.
 
 use patchrl_model::{
-    Activations, Drafts, Finish, Group, Model, ModelError, Request, Sample, Sampling, Step, Target,
-    generate, generate_with,
+    Activations, Drafts, Finish, Group, Model, ModelError, Part, Request, Sample, Sampling, Step,
+    Target, generate, generate_in_parts, generate_with,
 };
 
 use crate::tiny::{self, Texts};
@@ -249,6 +249,58 @@ fn answers_end_at_a_stop_token_or_at_the_limit() {
     model.config.max_positions = 10;
     let refused = generate(&model, &[request], &how, &mut |_| {});
     assert!(matches!(refused, Err(ModelError::TooLong { tokens: 11, limit: 10 })));
+}
+
+#[test]
+fn an_answer_in_parts_is_the_answer_in_one_but_for_what_is_put_in() {
+    for (name, model) in models() {
+        let texts = Texts::new(model.config.vocab, 13, &[]);
+        let mut how = sampling(1.0);
+        how.stop = vec![3];
+        let one = Request::new(&texts.prompt, 0..9);
+        let whole = &sample(&model, std::slice::from_ref(&one), &how)[0];
+        let parts = Request { most: 6, ..one };
+        let go_on = |read: &[u32], most| {
+            let next = |at: usize, said: &[u32]| {
+                assert!(at == 0 && [6, 17].contains(&said.len()), "asked at the end of a part");
+                (said.len() == 6).then(|| Part { read: read.to_vec(), most })
+            };
+            let mut heard = 0;
+            let requests = std::slice::from_ref(&parts);
+            let drawn =
+                generate_in_parts(&model, requests, &how, &next, &mut |n| heard += n).unwrap();
+            assert_eq!(heard, drawn[0].iter().map(Sample::count).sum::<usize>(), "{name}");
+            drawn[0].clone()
+        };
+        assert_eq!(go_on(&[], 14), *whole, "{name}");
+        let put_in = [7, 9, 11];
+        let answers = go_on(&put_in, 8);
+        assert!(answers.iter().any(|it| it.finish == Finish::Length));
+        let tokens = answers.iter().map(|it| it.tokens.as_slice()).collect();
+        let scores = model.log_probs(&Group { prompt: &texts.prompt, answers: tokens }, 1.0);
+        for ((it, whole), scores) in answers.iter().zip(whole).zip(scores.unwrap()) {
+            if it.tokens.len() < 7 {
+                assert_eq!(it, whole, "{name}: it ended by itself");
+                continue;
+            }
+            assert_eq!(it.tokens[..6], whole.tokens[..6], "{name}");
+            assert_eq!(it.tokens[6..9], put_in, "{name}");
+            assert_eq!(it.tokens.len() == 17, it.finish == Finish::Length, "{name}");
+            for (at, (drawn, own)) in it.mask.iter().zip(scores).enumerate() {
+                let said = it.log_probs[at];
+                assert_eq!((*drawn, said.is_nan()), (!(6..9).contains(&at), !drawn));
+                assert!(!drawn || (said - own).abs() < 1e-4, "{name}: {said} is not {own}");
+            }
+        }
+        // The limit of all leaves one token after what is put in, or none at all.
+        how.max_new_tokens = 10;
+        let next = |_: usize, _: &[u32]| Some(Part { read: put_in.to_vec(), most: 8 });
+        for (most, tokens) in [(6, 10), (7, 7)] {
+            let request = Request { most, ..Request::new(&texts.prompt, [1]) };
+            let one = generate_in_parts(&model, &[request], &how, &next, &mut |_| {}).unwrap();
+            assert_eq!((one[0][0].tokens.len(), one[0][0].finish), (tokens, Finish::Length));
+        }
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod faults;
 mod shapes;
+mod thoughts;
 mod weights;
 
 use patchrl_agent::{PolicyFault, Question, Reply};

@@ -37,6 +37,36 @@ fn swe_smith_rows_carry_the_bug() {
 }
 
 #[test]
+fn related_files_are_paths_or_texts() {
+    let with = |related: Value| {
+        task(json!({
+            "instance_id": "a__b-1", "repo": "a/b", "base_commit": "0123456789",
+            "problem_statement": "p", "patch": GOLD, "related_unchanged_files": related,
+        }))
+    };
+    for (related, want) in [
+        (json!(["b.py", "a.py"]), &["b.py", "a.py"][..]),
+        (json!("[\"b.py\"]"), &["b.py"]),
+        (json!({"b.py": "x"}), &["b.py"]),
+        (json!([{"path": "b.py", "content": "x"}]), &["b.py"]),
+        (json!([]), &[]),
+        (Value::Null, &[]),
+    ] {
+        let mut task = with(related.clone()).unwrap();
+        assert_eq!(task.related_files(), want);
+        assert_eq!(task.to_row()["related_unchanged_files"], related, "it is written as it was");
+        kept(&task);
+        assert!(!task.judged_row().contains_key("related_unchanged_files"));
+        task.set_related_files(&["c.py".to_owned()]);
+        assert_eq!(task.related_files(), ["c.py"]);
+    }
+    for bad in [json!(3), json!("b.py"), json!([1]), json!({"b.py": 1})] {
+        let fault = with(bad).unwrap_err();
+        assert!(fault.contains("field `related_unchanged_files`: is no list of paths"), "{fault}");
+    }
+}
+
+#[test]
 fn a_row_may_carry_its_files() {
     let small = |files: Value, others: Value| {
         task(json!({
@@ -52,6 +82,7 @@ fn a_row_may_carry_its_files() {
     assert_eq!(list.as_ref(), Ok(&map));
     let Start::Files(files) = &map.start else { panic!("{:?}", map.start) };
     assert_eq!(files.keys().collect::<Vec<_>>(), ["a/n.py", "m.py"]);
+    assert_eq!(map.related_files(), ["a/n.py"]);
     assert_eq!(map.repo, "patchrl-files/my-repo-1");
     assert_eq!(map.patch, GOLD);
     kept(&map);

@@ -109,7 +109,8 @@ keys! {
     warmup_steps: u64,
     /// What the losses of tokens are averaged over.
     aggregation: Aggregation,
-    /// The length, in tokens, of `aggregation: constant`; 0 takes `sampling.max_new_tokens`.
+    /// The length, in tokens, of `aggregation: constant`; 0 takes what an answer may have:
+    /// `sampling.max_new_tokens`, and `sampling.thinking_tokens` with it.
     constant_length: usize,
     /// The ratio's lower clip: it is held at `1 - clip_low`.
     clip_low: f32,
@@ -149,7 +150,8 @@ keys! {
     mask_truncated: bool,
     /// Whether an answer without a token in the loss is one of the answers of a mean.
     masked_answers: Empty,
-    /// Tokens before `sampling.max_new_tokens` from which an answer's length costs reward; 0 for none.
+    /// Tokens before the most that an answer may have, from which its length costs reward; 0 for
+    /// none.
     overlong_buffer: usize,
     /// What an answer of full length pays.
     overlong_penalty: f32,

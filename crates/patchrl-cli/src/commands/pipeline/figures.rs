@@ -164,8 +164,8 @@ impl<'a> Functions<'a> {
         for (part, problems) in self.parts.iter().filter(|(_, problems)| !problems.is_empty()) {
             let fitting = fitting(policy, problems, self.settings, console)?;
             let how = (self.settings.train.seed, measure.samples);
-            let most =
-                fitting.len() as u64 * u64::from(measure.samples) * sampling.max_new_tokens as u64;
+            let answers = fitting.len() as u64 * u64::from(measure.samples);
+            let most = answers * sampling.budget().drawn() as u64;
             let shares = function_shares(&roller, &fitting, how, &mut |drawn| {
                 console.progress("tokens drawn", drawn, most);
             })?;

@@ -78,7 +78,7 @@ pub(super) fn run(flags: &Check, environment: &Environment) -> anyhow::Result<Ex
         group_size: flags.group_size,
         seed: settings.train.seed,
     };
-    let most = u64::from(flags.samples + 2) * settings.sampling.max_new_tokens as u64;
+    let most = u64::from(flags.samples + 2) * settings.sampling.budget().drawn() as u64;
     let mut drawn = 0;
     let report = checkup.run(&ready, &mut |tokens| {
         drawn += tokens as u64;
