@@ -3,6 +3,7 @@
 //! Owns the way from a ready task to its judged group. Does not update weights,
 //! and decides no reward (`patchrl_reward` does).
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use patchrl_agent::{AgentConfig, Format, Played, PromptConfig, SourceFile, messages};
@@ -250,7 +251,7 @@ pub fn chat(
 fn sources(ready: &Ready) -> Result<Vec<SourceFile>, RolloutError> {
     let tree = FsTree::new(&ready.base);
     let touched = ready.task.touched_files();
-    let mut related = ready.task.related_files();
+    let mut related: BTreeSet<String> = ready.task.related_files().into_iter().collect();
     related.retain(|path| !touched.contains(path));
     let sorted = !related.is_empty();
     let mut files = Vec::new();

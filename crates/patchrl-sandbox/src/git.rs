@@ -49,6 +49,8 @@ pub fn export(mirror: &Path, commit: &str, dest: &Path) -> Result<(), SandboxErr
         repo: mirror.display().to_string(),
         repos: mirror.parent().unwrap_or(mirror).to_owned(),
     })?;
+    // git runs in another folder.
+    let dir = fs_err::canonicalize(dir)?;
     resolve(&dir, mirror, commit)?;
     let scratch = Scratch::beside(dest)?;
     let tree = scratch.path().join("tree");
