@@ -135,8 +135,18 @@ fn a_proxy_that_is_in_the_way_is_named_with_the_way_around_it() {
         (format!("http://me:hunter2@{address}"), vec![403], "gives no way to", "(status 403)"),
         (format!("http://me:hunter2@{address}"), vec![407], "gives no way to", "(status 407)"),
         (address.clone(), vec![502, 502], "gives no way to", "(status 502); 2 attempts"),
-        (format!("http://me:hunter2@{closed}"), vec![], "nothing listens at `http://127", "proxy"),
-        ("http://me:hunter2@no.such.invalid:3".into(), vec![], "the proxy", "cannot be resolved"),
+        (
+            format!("http://me:hunter2@{closed}"),
+            vec![],
+            "nothing listens at the proxy `http://127",
+            "way to",
+        ),
+        (
+            "http://me:hunter2@no.such.invalid:3".into(),
+            vec![],
+            "the name of the proxy `http://no",
+            "cannot be resolved",
+        ),
         (format!("socks5h://me:hunter2@{closed}"), vec![], "the proxy `socks5h://127", "SOCKS"),
     ];
     for (proxy, refusals, what, why) in cases {

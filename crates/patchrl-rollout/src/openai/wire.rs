@@ -200,38 +200,28 @@ impl Wire {
 
     /// An exchange that did not come to an answer, in words.
     fn trouble(&self, error: &ureq::Error, most: Duration) -> Trouble {
-        use std::io::ErrorKind as Kind;
         use ureq::Error;
-        if let Some(trouble) = self.proxy.as_deref().and_then(|it| self.of_proxy(it, error)) {
+        let to = &self.root;
+        let missed = match &self.proxy {
+            // No other name is looked up then, and nothing else connected to.
+            Some(proxy) => not_reached(&format!("the proxy `{proxy}` on the way to `{to}`"), error)
+                .map(|what| Trouble::Doubtful { what, hint: self.around_proxy() }),
+            None => not_reached(&format!("`{to}`"), error).map(Trouble::unreachable),
+        };
+        if let Some(trouble) = missed {
             return trouble;
         }
         let at = match &self.proxy {
-            Some(proxy) => format!("{}` through the proxy `{proxy}", self.root),
-            None => self.root.clone(),
+            Some(proxy) => format!("{to}` through the proxy `{proxy}"),
+            None => to.clone(),
         };
         match error {
-            Error::Timeout(ureq::Timeout::Resolve | ureq::Timeout::Connect) => {
-                Trouble::unreachable(format!("`{at}` did not accept a connection in time"))
-            }
             Error::Timeout(_) => Trouble::again(format!(
                 "`{at}` gave no whole answer within {} s; `rollout.request_timeout` is how long \
                  an answer may take",
                 most.as_secs()
             )),
-            Error::HostNotFound => {
-                Trouble::unreachable(format!("the name of `{at}` cannot be resolved"))
-            }
-            Error::Io(e) if matches!(e.kind(), Kind::ConnectionRefused) => {
-                Trouble::unreachable(format!("nothing listens at `{at}`"))
-            }
-            Error::Io(e)
-                if matches!(
-                    e.kind(),
-                    Kind::HostUnreachable | Kind::NetworkUnreachable | Kind::AddrNotAvailable
-                ) =>
-            {
-                Trouble::unreachable(format!("`{at}` cannot be reached ({e})"))
-            }
+            Error::ConnectProxyFailed(why) => self.refused_by_proxy(why),
             Error::BodyExceedsLimit(most) => Trouble::Lost(format!(
                 "`{at}` sent an answer of more than {} MiB, which was not read",
                 most >> 20
@@ -246,43 +236,16 @@ impl Wire {
         }
     }
 
-    /// What is the proxy's fault: no other name is looked up and nothing else connected to.
-    fn of_proxy(&self, proxy: &str, error: &ureq::Error) -> Option<Trouble> {
-        use std::io::ErrorKind as Kind;
-        use ureq::{Error, Timeout};
-        let to = &self.root;
-        let what = match error {
-            Error::ConnectProxyFailed(why) => {
-                // It ends in the status, where the proxy answered.
-                let status = why.rsplit('/').next().and_then(|it| it.parse::<u16>().ok());
-                let what = format!("the proxy `{proxy}` gives no way to `{to}`");
-                match status {
-                    Some(status @ (403 | 407)) => {
-                        let what = format!("{what} (status {status})");
-                        return Some(Trouble::fatal(what, self.around_proxy()));
-                    }
-                    Some(status) => format!("{what} (status {status})"),
-                    None => format!("{what} ({})", self.quote(why)),
-                }
-            }
-            Error::HostNotFound => format!("the name of the proxy `{proxy}` cannot be resolved"),
-            Error::Timeout(Timeout::Resolve | Timeout::Connect) => {
-                format!("the proxy `{proxy}` gave no connection to `{to}` in time")
-            }
-            Error::Io(e) if e.kind() == Kind::ConnectionRefused => {
-                format!("nothing listens at `{proxy}`, the proxy on the way to `{to}`")
-            }
-            Error::Io(e)
-                if matches!(
-                    e.kind(),
-                    Kind::HostUnreachable | Kind::NetworkUnreachable | Kind::AddrNotAvailable
-                ) =>
-            {
-                format!("the proxy `{proxy}` cannot be reached ({e})")
-            }
-            _ => return None,
-        };
-        Some(Trouble::Doubtful { what, hint: self.around_proxy() })
+    /// `why` ends in the status, where the proxy answered.
+    fn refused_by_proxy(&self, why: &str) -> Trouble {
+        let status = why.rsplit('/').next().and_then(|it| it.parse::<u16>().ok());
+        let said = status.map_or_else(|| self.quote(why), |status| format!("status {status}"));
+        let proxy = self.proxy.as_deref().unwrap_or_default();
+        let what = format!("the proxy `{proxy}` gives no way to `{}` ({said})", self.root);
+        match status {
+            Some(403 | 407) => Trouble::fatal(what, self.around_proxy()),
+            _ => Trouble::Doubtful { what, hint: self.around_proxy() },
+        }
     }
 
     /// The way out where a proxy is in the way.
@@ -292,6 +255,30 @@ impl Wire {
              `HTTPS_PROXY` or `HTTP_PROXY`, as `http://user:password@host:port`",
             host_of(&self.root)
         )
+    }
+}
+
+/// In words, that there is no connection to `who`; nothing where there was one.
+fn not_reached(who: &str, error: &ureq::Error) -> Option<String> {
+    use std::io::ErrorKind as Kind;
+    use ureq::{Error, Timeout};
+    match error {
+        Error::Timeout(Timeout::Resolve | Timeout::Connect) => {
+            Some(format!("{who} gave no connection in time"))
+        }
+        Error::HostNotFound => Some(format!("the name of {who} cannot be resolved")),
+        Error::Io(e) => match e.kind() {
+            Kind::ConnectionRefused => Some(format!("nothing listens at {who}")),
+            Kind::HostUnreachable | Kind::NetworkUnreachable | Kind::AddrNotAvailable => {
+                Some(format!("{who} cannot be reached ({e})"))
+            }
+            // The standard library has no kind for it.
+            _ if e.to_string().starts_with("failed to lookup address") => {
+                Some(format!("the name of {who} cannot be resolved ({e})"))
+            }
+            _ => None,
+        },
+        _ => None,
     }
 }
 

@@ -153,6 +153,15 @@ fn nothing_there_is_said_with_the_address() {
 }
 
 #[test]
+fn a_name_that_nobody_knows_is_said() {
+    let server = says(Flavour::Vllm, "hi");
+    let base_url = "http://no.such.invalid:8000/v1".to_owned();
+    let nowhere = RolloutConfig { base_url, retries: 0, ..config(&server) };
+    let fault = OpenAi::open(&nowhere, None, &sampling()).err().expect("a fault");
+    assert!(matches!(&fault, PolicyFault::Fatal { what, .. } if what.contains("no.such.invalid")));
+}
+
+#[test]
 fn a_server_that_went_away_costs_answers_and_not_the_run() {
     let server = says(Flavour::Vllm, "hi");
     let open = open(&config(&server));
