@@ -33,8 +33,10 @@ struct Order {
 impl Order {
     /// Whether both can be in one batch.
     fn goes_with(&self, other: &Self) -> bool {
-        let weights = |order: &Self| order.wish.adapter.as_ref().map(Arc::as_ptr);
-        weights(self) == weights(other) && self.wish.temperature == other.wish.temperature
+        let how = |Self { wish, .. }: &Self| {
+            (wish.adapter.as_ref().map(Arc::as_ptr), wish.temperature.to_bits())
+        };
+        how(self) == how(other)
     }
 }
 
