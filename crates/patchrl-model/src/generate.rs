@@ -94,7 +94,7 @@ pub fn generate_kept(
     requests: &[Request<'_>],
     sampling: &Sampling,
 ) -> Result<Vec<Vec<Sample>>, ModelError> {
-    sample(kept, requests, sampling, Drafts::default(), &mut |_| {})
+    sample(kept, requests, (sampling, Drafts::default()), &mut |_| {})
 }
 
 /// As [`generate`], with a say in how far tokens are copied ahead. Samples do not depend on it.
@@ -105,14 +105,13 @@ pub fn generate_with(
     drafts: Drafts,
     on_step: &mut dyn FnMut(Step),
 ) -> Result<Vec<Vec<Sample>>, ModelError> {
-    sample(&mut Kept::new(model, 0), requests, sampling, drafts, on_step)
+    sample(&mut Kept::new(model, 0), requests, (sampling, drafts), on_step)
 }
 
 fn sample(
     kept: &mut Kept<'_>,
     requests: &[Request<'_>],
-    sampling: &Sampling,
-    drafts: Drafts,
+    (sampling, drafts): (&Sampling, Drafts),
     on_step: &mut dyn FnMut(Step),
 ) -> Result<Vec<Vec<Sample>>, ModelError> {
     sampling.check()?;

@@ -27,7 +27,8 @@ impl Read {
     }
 }
 
-/// Prompts that a model has read, for those that it reads next.
+/// Prompts that a model has read, for those that it reads next. Its weights stay borrowed, so that
+/// nothing is kept of others.
 pub struct Kept<'m> {
     model: &'m Model,
     /// In bytes.
@@ -44,7 +45,7 @@ impl<'m> Kept<'m> {
         Self { model, limit, prompts: Vec::new(), call: 0, spared: 0 }
     }
 
-    /// Tokens of prompts that were not read, since they were kept.
+    /// Tokens of prompts that were not read, because their keys were kept.
     pub fn spared(&self) -> usize {
         self.spared
     }
