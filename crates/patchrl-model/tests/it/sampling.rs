@@ -293,7 +293,7 @@ fn an_answer_in_parts_is_the_answer_in_one_but_for_what_is_put_in() {
             }
         }
         // The limit of all leaves one token after what is put in, or none at all.
-        how.max_new_tokens = 10;
+        (how.max_new_tokens, how.stop) = (10, Vec::new());
         let next = |_: usize, _: &[u32]| Some(Part { read: put_in.to_vec(), most: 8 });
         for (most, tokens) in [(6, 10), (7, 7)] {
             let request = Request { most, ..Request::new(&texts.prompt, [1]) };
