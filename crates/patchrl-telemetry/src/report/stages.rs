@@ -68,7 +68,7 @@ pub struct StageEnd {
     pub name: String,
     /// Wall seconds of training, without measuring.
     pub seconds: f64,
-    /// The stage's own run, relative to the pipeline's folder; none before the first.
+    /// The stage's own run, relative to the pipeline's folder; none where nothing was trained.
     pub run: Option<String>,
     /// The model's figures.
     pub figures: Vec<Figure>,
@@ -88,9 +88,9 @@ pub struct StagesReport {
 }
 
 impl StagesReport {
-    /// Add a stage's end; its effects are found here.
+    /// Add a stage's end; its effects are found here. One that trained nothing has none.
     pub fn push(&mut self, mut end: StageEnd) {
-        if let Some(before) = self.stages.last() {
+        if let Some(before) = self.stages.last().filter(|_| end.run.is_some()) {
             end.effects = end
                 .figures
                 .iter()
@@ -260,6 +260,7 @@ mod tests {
         let figure = |name: &str, value, of, goal| Figure { name: name.into(), value, of, goal };
         StageEnd {
             name: name.into(),
+            run: Some(name.into()),
             figures: vec![
                 figure("loss", loss, 1000, Goal::Loss),
                 figure("<passes>", share, 100, Goal::Share),
@@ -275,6 +276,7 @@ mod tests {
         report.push(end("pretrain", 4.0, 0.01));
         report.push(end("sft", 4.5, 0.2));
         report.push(end("mbpp", 4.52, 0.2));
+        report.push(StageEnd { run: None, ..end("rollout", 4.52, 0.2) });
         let effects: Vec<Effect> =
             report.stages[1..].iter().flat_map(|s| &s.effects).map(|e| e.1).collect();
         assert_eq!(effects, [Helped, DidNotHelp, Hurt, Helped, DidNotHelp, DidNotHelp]);
@@ -286,6 +288,8 @@ mod tests {
                 "mbpp did not help: loss (4.5 to 4.52); <passes> (20.0 %)"
             ]
         );
+        // There are no journals to draw curves from.
+        report.stages.iter_mut().for_each(|end| end.run = None);
         let folder = tempfile::tempdir().unwrap();
         let page = fs_err::read_to_string(report.write(folder.path()).unwrap()).unwrap();
         assert!(page.contains("&lt;passes&gt;") && !page.contains("<passes>"));
