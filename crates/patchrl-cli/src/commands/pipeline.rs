@@ -65,12 +65,12 @@ struct Written {
     #[serde(default)]
     measure: Measure,
     /// How often the stages run one after the other, each round from the last one's model.
-    #[serde(default = "once")]
+    #[serde(default = "one")]
     rounds: u32,
     stages: Vec<WrittenStage>,
 }
 
-fn once() -> u32 {
+fn one() -> u32 {
     1
 }
 
@@ -84,7 +84,7 @@ struct WrittenStage {
     #[serde(default)]
     once: bool,
     /// Of a `rollout`: answers per task.
-    #[serde(default = "once")]
+    #[serde(default = "one")]
     samples: u32,
     /// Of a `rollout`: what is kept.
     #[serde(default)]
